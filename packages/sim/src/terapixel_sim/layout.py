@@ -1,0 +1,244 @@
+"""Columns of every packed array. `W` worlds, `A` agent slots a world; SI units, frames ISO 8855.
+
+The whole mutable state of a simulator is three tensors:
+
+- `agents` f32 [W, A, AgentCol.ROUTE + 3 R]: one row an agent; after the named columns come the 18 conditioning coefficients
+  (`Condition`, physical values) and the route's R entries of (start on lane a, start on lane b, length) [m];
+- `slots` i32 [W, A, SlotCol.ROUTE + 2 R]: status, events, counters; then the route's R entries of (lane a, lane b);
+- `world` i32 [W, len(WorldCol)].
+
+A route entry with a == b follows one lane; with a != b it is a lane change that blends from a to b over its length.
+R is `SimConfig.route_entries`.
+"""
+
+from enum import IntEnum, IntFlag
+
+
+class Condition(IntEnum):
+    """The conditioning coefficients an agent is given for an episode (`reset` draws them, the policy sees them)."""
+
+    GOAL_RADIUS = 0
+    GOAL_SPEED = 1
+    COLLISION = 2
+    OFFROAD = 3
+    COMFORT = 4
+    LANE_ALIGN = 5
+    VEL_ALIGN = 6
+    LANE_CENTER = 7
+    CENTER_BIAS = 8
+    VELOCITY = 9
+    REVERSE = 10
+    STOP_LINE = 11
+    TIMESTEP = 12
+    OVERSPEED = 13
+    GAIN_THROTTLE = 14
+    GAIN_STEER = 15
+    GAIN_ACCEL = 16
+    GAIN_SPEED = 17
+
+
+class AgentCol(IntEnum):
+    """Float columns of an agent."""
+
+    X = 0  # box centre projected to road height [m]
+    Y = 1
+    Z = 2
+    YAW = 3  # (-pi, pi] [rad]
+    SPEED = 4  # signed, of the rear axle [m/s]
+    ACCEL = 5  # longitudinal [m/s2]
+    LAT_ACCEL = 6  # [m/s2], positive left
+    STEER = 7  # front wheel angle [rad], positive left
+    YAW_RATE = 8  # mean over the last step [rad/s]
+    LENGTH = 9
+    WIDTH = 10
+    HEIGHT = 11
+    PREV_X = 12  # the pose one step ago; equal to the pose after a reset
+    PREV_Y = 13
+    PREV_Z = 14
+    PREV_YAW = 15
+    JERK_LONG = 16  # the last commanded jerk, before gains [m/s3]
+    JERK_LAT = 17
+    LANE_OFFSET = 18  # lateral offset from the current lane's centre line, positive left [m]
+    LANE_HEADING = 19  # yaw minus the lane's heading, (-pi, pi]
+    LANE_WIDTH = 20
+    LANE_LIMIT = 21  # speed limit of the current lane [m/s]
+    ROUTE_S = 22  # arc length on the route of the nearest route point [m]
+    ROUTE_OFFSET = 23  # lateral offset from the route, positive left [m]
+    ROUTE_HEADING = 24  # yaw minus the route's heading
+    PROGRESS = 25  # the largest ROUTE_S reached [m]
+    PROGRESS_STEP = 26  # its increase in the last step [m]
+    ROUTE_LENGTH = 27  # [m]
+    DRIVEN = 28  # path length since the reset [m]
+    WRONG_WAY_DRIVEN = 29  # path length driven against the lanes [m]
+    GOAL_DISTANCE = 30  # straight distance to the next goal [m]
+    STOPPED = 31  # time since it last moved faster than 0.1 m/s [s]
+    GRADE = 32  # dz/ds of the current lane along the agent's heading
+    CONDITION = 33  # 18 columns, see Condition
+    ROUTE = 51  # R x (start on lane a, start on lane b, length) [m]
+
+
+class SlotCol(IntEnum):
+    """Integer columns of an agent."""
+
+    STATUS = 0  # Status
+    PREV_STATUS = 1  # one step ago; equal to STATUS after a reset
+    EVENT = 2  # Event bits of the last step
+    EVER = 3  # Event bits since the reset
+    GOAL = 4  # index of the next goal; num_goals when all are reached
+    LANE = 5  # current lane (index in the bank) or -1
+    ENTRY = 6  # route entry of ROUTE_S
+    ENTRIES = 7  # how many route entries are in use
+    STEPS = 8  # steps taken while live
+    ROUTE = 9  # R x (lane a, lane b), indices in the bank
+
+
+class WorldCol(IntEnum):
+    """Integer columns of a world."""
+
+    ID = 0  # first_world + index: what the random counters use
+    MAP = 1  # index of its map in the bank
+    EPISODE = 2  # counts resets, from 0
+    STEP = 3  # steps since the reset
+    DONE = 4  # 1 when the episode is over
+
+
+class Status(IntEnum):
+    """What a slot holds. Only LIVE acts; LIVE and STOPPED are solid and drawn."""
+
+    EMPTY = 0
+    LIVE = 1
+    STOPPED = 2  # ended by an infraction, left standing
+    REMOVED = 3  # ended by an infraction, taken away
+    FINISHED = 4  # reached its last goal, taken away
+    TIMED_OUT = 5  # still driving when its world ended; solid and drawn until the reset
+
+
+class Event(IntFlag):
+    """What happened to an agent in a step."""
+
+    COLLISION = 1
+    OFFROAD = 2
+    RED_LIGHT = 4
+    WRONG_WAY = 8
+    GOAL = 16
+    FINISH = 32
+
+
+class Stream(IntEnum):
+    """Names of the random streams; see `kernels/random.py`."""
+
+    SPAWN = 0
+    SIZE = 1
+    SPEED = 2
+    ROUTE = 3
+    GOALS = 4
+    CONDITION = 5
+    DRAW = 6
+    MAP = 7
+
+
+class Head(IntEnum):
+    """Header of a map bank: `bank_i[Head.X]` is where table X begins, in `bank_i` or (F_*) in `bank_f`.
+
+    A bank is two flat tensors, `bank_i` i32 and `bank_f` f32, that hold all maps one after another. Lane, point, edge and
+    slot numbers in the tables count over all maps; "point p" with p+1 on the same lane names the segment between them.
+    """
+
+    NUM_MAPS = 0
+    MAPS = 1  # [M, len(MapInt)]
+    LANES = 2  # [L, len(LaneInt)]
+    POINT_LANE = 3  # [P] lane of each centre-line point
+    SUCCESSORS = 4  # [..] lanes, by LaneInt.SUCC0 and NUM_SUCC
+    CELL_LANES = 5  # [C + 1] first item of each cell in CELL_LANE_ITEMS
+    CELL_LANE_ITEMS = 6  # points p whose segment lies within reach of the cell
+    CELL_EDGES = 7  # [C + 1] first item of each cell in CELL_EDGE_ITEMS
+    CELL_EDGE_ITEMS = 8  # edge segments within reach of the cell
+    CELL_INSIDE = 9  # [C] 1 where the cell's centre is drivable
+    NEAR_LANES = 10  # [C, NUM_NEAR_LANES] rows of F_OBS_LANES nearest to the cell's centre, nearest first, -1 padded
+    NEAR_EDGES = 11  # [C, NUM_NEAR_EDGES] rows of F_OBS_EDGES likewise
+    NUM_NEAR_LANES = 12
+    NUM_NEAR_EDGES = 13
+    SLOT_LANE = 14  # [S] lane of each spawn slot
+    F_MAPS = 15  # [M, len(MapFloat)]
+    F_LANES = 16  # [L, len(LaneFloat)]
+    F_POINTS = 17  # [P, len(PointCol)]
+    F_EDGES = 18  # [E, len(EdgeCol)]
+    F_OBS_LANES = 19  # [.., len(ObsSegment)]
+    F_OBS_EDGES = 20  # [.., len(ObsSegment)]
+    F_SLOT_S = 21  # [S] arc length of each spawn slot on its lane [m]
+    SIZE = 22
+
+
+class MapInt(IntEnum):
+    """Integers of a map."""
+
+    NX = 0  # grid cells along x and y; row-major, cell = CELL0 + iy * NX + ix
+    NY = 1
+    CELL0 = 2
+    LANE0 = 3
+    NUM_LANES = 4
+    SLOT0 = 5
+    NUM_SLOTS = 6
+
+
+class MapFloat(IntEnum):
+    """Floats of a map."""
+
+    ORIGIN_X = 0  # lower left corner of the grid [m]; the grid covers the map with a margin, outside it all is off-road
+    ORIGIN_Y = 1
+    CELL = 2  # side of a cell [m]
+
+
+class LaneInt(IntEnum):
+    """Integers of a lane."""
+
+    POINT0 = 0  # first centre-line point
+    NUM_POINTS = 1  # at least 2, evenly spaced
+    SUCC0 = 2
+    NUM_SUCC = 3
+    LEFT = 4  # neighbour that may be changed into, or -1
+    RIGHT = 5
+    TURN = 6  # maps.road_map.Turn
+
+
+class LaneFloat(IntEnum):
+    """Floats of a lane."""
+
+    LENGTH = 0  # (NUM_POINTS - 1) * SPACING [m]
+    SPACING = 1  # [m]
+    LIMIT = 2  # speed limit [m/s]
+    REACH = 3  # longest way on from this lane's end over successors, capped at 1000 [m]
+
+
+class PointCol(IntEnum):
+    """A centre-line point."""
+
+    X = 0
+    Y = 1
+    Z = 2
+    COS = 3  # unit tangent
+    SIN = 4
+    WIDTH = 5
+
+
+class EdgeCol(IntEnum):
+    """An edge segment, drivable on its left."""
+
+    X0 = 0
+    Y0 = 1
+    X1 = 2
+    Y1 = 3
+    Z = 4  # of its middle
+
+
+class ObsSegment(IntEnum):
+    """A lane or edge piece as observed (world frame)."""
+
+    X = 0  # middle
+    Y = 1
+    Z = 2
+    HALF_LENGTH = 3
+    COS = 4  # direction of travel (lanes), drivable on the left (edges)
+    SIN = 5
+    WIDTH = 6  # lanes; 0 for edges
+    LIMIT = 7  # lanes [m/s]; 0 for edges

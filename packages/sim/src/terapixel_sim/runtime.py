@@ -1,0 +1,48 @@
+"""The one place that imports Taichi and starts it.
+
+Set `TERAPIXEL_TAICHI=quadrants` to run on Quadrants, Taichi's maintained fork, and `TERAPIXEL_THREADS` to limit the CPU threads.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+
+import torch
+
+ti: ModuleType = importlib.import_module(os.environ.get("TERAPIXEL_TAICHI", "taichi"))
+
+_started: tuple[str, int] | None = None  # (arch, process id)
+
+
+def start(device: str) -> None:
+    """Start Taichi for `device`, once a process; later calls with the same device do nothing.
+
+    Args:
+        device: "cpu" or "cuda".
+
+    Raises:
+        ValueError: `device` is neither.
+        RuntimeError: no GPU, another device is already in use in this process, or the process was forked after the start.
+    """
+    global _started
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"device: expected cpu or cuda, got {device!r}")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError("device: cuda was asked for, but torch finds no GPU; use device=cpu")
+    if _started is not None:
+        arch, pid = _started
+        if pid != os.getpid():
+            raise RuntimeError(
+                "the process was forked after the simulator started, where Taichi would hang; "
+                "start workers with the multiprocessing method 'spawn' or 'forkserver'"
+            )
+        if arch != device:
+            raise RuntimeError(f"device: {device} was asked for, but this process already runs on {arch}")
+        return
+    threads = os.environ.get("TERAPIXEL_THREADS")
+    options = {"cpu_max_num_threads": int(threads)} if threads else {}
+    # fast_math may reorder float sums, and then a lone world could differ in the last bit from the same world among many
+    ti.init(arch=getattr(ti, device), log_level=ti.WARN, offline_cache=True, fast_math=False, **options)
+    _started = (device, os.getpid())

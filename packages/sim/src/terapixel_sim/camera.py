@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 @dataclass(frozen=True, kw_only=True)
 class Camera:
@@ -53,6 +56,19 @@ class Camera:
         cx = self.cx if self.cx is not None else 0.5 * self.width
         cy = self.cy if self.cy is not None else 0.5 * self.height
         return fx, fy, cx, cy
+
+    def mount(self) -> NDArray[np.float64]:
+        """Position in the vehicle frame [3] (m)."""
+        return np.array([self.x_m, self.y_m, self.z_m])
+
+    def axes(self) -> NDArray[np.float64]:
+        """The camera's right, down and forward unit vectors in the vehicle frame, as the rows of a rotation matrix [3, 3]."""
+        yaw, pitch, roll = (math.radians(a) for a in (self.yaw_deg, self.pitch_deg, self.roll_deg))
+        forward = np.array([math.cos(pitch) * math.cos(yaw), math.cos(pitch) * math.sin(yaw), math.sin(pitch)])
+        right = np.array([math.sin(yaw), -math.cos(yaw), 0.0])
+        down = np.cross(forward, right)
+        c, s = math.cos(roll), math.sin(roll)
+        return np.stack([c * right + s * down, c * down - s * right, forward])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import torch
 
+os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "0")
 ti: ModuleType = importlib.import_module(os.environ.get("TERAPIXEL_TAICHI", "taichi"))
 
 _started: tuple[str, int] | None = None  # (arch, process id)
@@ -44,5 +45,5 @@ def start(device: str) -> None:
     threads = os.environ.get("TERAPIXEL_THREADS")
     options = {"cpu_max_num_threads": int(threads)} if threads else {}
     # fast_math may reorder float sums, and then a lone world could differ in the last bit from the same world among many
-    ti.init(arch=getattr(ti, device), log_level=ti.WARN, offline_cache=True, fast_math=False, **options)
+    ti.init(arch=getattr(ti, device), log_level=ti.WARN, verbose=False, offline_cache=True, fast_math=False, **options)
     _started = (device, os.getpid())

@@ -1,0 +1,386 @@
+"""One step of all worlds in one kernel: move every agent, judge what happened, then reward and end.
+
+Loops, in order: agents move and find their place on lanes and route (each on its own); collisions of a world; responses,
+rewards and ends of a world. All infractions of a step are found before any takes effect, so no agent's fate depends on the
+order of the slots.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+
+from ..config import RESPONSES, SimConfig
+from ..layout import AgentCol, Condition, Event, SlotCol, Status, WorldCol
+from ..runtime import ti
+from .dynamics import MOVING_MPS, jerk_of_action, jerk_of_control, move
+from .events import WRONG_WAY_MPS, collide_pair, collide_world, off_road, reach_goal, solid, swept_circle
+from .lane import lane_limit, nearest_lane
+from .rewards import (
+    FAR_M,
+    collision_reward,
+    comfort_reward,
+    goal_reward,
+    lane_align_reward,
+    lane_center_reward,
+    offroad_reward,
+    overspeed_reward,
+    progress_reward,
+    reverse_reward,
+    timestep_reward,
+    velocity_reward,
+)
+from .route import route_project
+
+OFF_ROUTE_M = 10.0
+"""Farther from the route than this, an agent makes no progress on it."""
+
+LIVE, STOPPED, REMOVED, EMPTY = int(Status.LIVE), int(Status.STOPPED), int(Status.REMOVED), int(Status.EMPTY)
+FINISHED, TIMED_OUT = int(Status.FINISHED), int(Status.TIMED_OUT)
+COLLISION, OFFROAD, WRONG_WAY = int(Event.COLLISION), int(Event.OFFROAD), int(Event.WRONG_WAY)
+GOAL, FINISH = int(Event.GOAL), int(Event.FINISH)
+STOP, REMOVE, IGNORE = (float(RESPONSES.index(name)) for name in ("stop", "remove", "ignore"))
+
+
+class Param(IntEnum):
+    """Places in `StepParams.values`."""
+
+    DT = 0
+    STEPS = 1  # of an episode
+    EARLY_RESET = 2
+    ON_COLLISION = 3  # index in config.RESPONSES
+    ON_OFFROAD = 4
+    NUM_GOALS = 5
+    GOAL = 6
+    PROGRESS = 7
+
+
+@dataclass(frozen=True)
+class StepParams:
+    """The scalars of a step in one small tensor, since each kernel argument costs time."""
+
+    values: torch.Tensor
+    """f32 [len(Param)], on the simulator's device."""
+
+    @classmethod
+    def from_config(cls, config: SimConfig, device: str = "cpu") -> "StepParams":
+        """Pack what a step needs to know.
+
+        Args:
+            config: the simulator's configuration.
+            device: where the kernel runs, "cpu" or "cuda".
+        """
+        collision, offroad, _ = config.responses()
+        values = [0.0] * len(Param)
+        values[Param.DT] = config.dt_s
+        # the last step is the first that reaches the limit; the tolerance forgives 0.1 + 0.2
+        values[Param.STEPS] = math.ceil(config.time_limit_s / config.dt_s - 1e-6)
+        values[Param.EARLY_RESET] = config.early_reset
+        values[Param.ON_COLLISION] = RESPONSES.index(collision)
+        values[Param.ON_OFFROAD] = RESPONSES.index(offroad)
+        values[Param.NUM_GOALS] = config.route.num_goals
+        values[Param.GOAL] = config.rewards.goal
+        values[Param.PROGRESS] = config.rewards.progress
+        return cls(torch.tensor(values, dtype=torch.float32, device=device))
+
+
+def step(
+    agents: torch.Tensor,
+    slots: torch.Tensor,
+    world: torch.Tensor,
+    bank_ints: torch.Tensor,
+    bank_floats: torch.Tensor,
+    action: torch.Tensor,
+    reward: torch.Tensor,
+    terminated: torch.Tensor,
+    truncated: torch.Tensor,
+    params: StepParams,
+) -> None:
+    """Advance every running world by one step, in place; worlds that are done keep their state.
+
+    Args:
+        agents, slots, world: the state, see `layout`.
+        bank_ints, bank_floats: the map bank, see `layout.Head`.
+        action: int64 [W, A] in 0..11, or f32 [W, A, 2] in [-1, 1]; ignored for slots that are not live.
+        reward: f32 [W, A], overwritten; 0 for slots that did not act.
+        terminated, truncated: bool or u8 [W, A], overwritten; exactly one is set, once, when an agent's episode ends.
+        params: the scalars, on the same device.
+    """
+    cpu = agents.device.type == "cpu"
+    # Taichi gives each CPU thread at least 512 iterations: idle ones between the real ones spread few worlds over all threads
+    _step(
+        agents,
+        slots,
+        world,
+        bank_ints,
+        bank_floats,
+        action,
+        reward,
+        terminated.view(torch.uint8),
+        truncated.view(torch.uint8),
+        params.values,
+        16 if cpu else 1,
+        512 if cpu else 1,
+    )
+
+
+@ti.kernel
+def _step(
+    agents: ti.types.ndarray(dtype=ti.f32, ndim=3),
+    slots: ti.types.ndarray(dtype=ti.i32, ndim=3),
+    world: ti.types.ndarray(dtype=ti.i32, ndim=2),
+    bank_i: ti.types.ndarray(dtype=ti.i32, ndim=1),
+    bank_f: ti.types.ndarray(dtype=ti.f32, ndim=1),
+    action: ti.types.ndarray(),
+    reward: ti.types.ndarray(dtype=ti.f32, ndim=2),
+    terminated: ti.types.ndarray(dtype=ti.u8, ndim=2),
+    truncated: ti.types.ndarray(dtype=ti.u8, ndim=2),
+    params: ti.types.ndarray(dtype=ti.f32, ndim=1),
+    agent_pad: ti.template(),
+    world_pad: ti.template(),
+):
+    for ii in range(agents.shape[0] * agents.shape[1] * agent_pad):
+        if ii % agent_pad == 0:
+            i = ii // agent_pad
+            w = i // agents.shape[1]
+            a = i % agents.shape[1]
+            reward[w, a] = 0.0
+            terminated[w, a] = ti.u8(0)
+            truncated[w, a] = ti.u8(0)
+            if world[w, WorldCol.DONE] == 0:
+                remember(agents, slots, w, a)
+                if slots[w, a, SlotCol.STATUS] == LIVE:
+                    j_long = 0.0
+                    j_lat = 0.0
+                    if ti.static(len(action.shape) == 2):
+                        j_long, j_lat = jerk_of_action(ti.cast(action[w, a], ti.i32))
+                    else:
+                        j_long, j_lat = jerk_of_control(action[w, a, 0], action[w, a, 1])
+                    distance, jerk = move(agents, w, a, j_long, j_lat, params[Param.DT])
+                    # the only term that needs the accelerations of before
+                    reward[w, a] = comfort_reward(
+                        agents[w, a, AgentCol.CONDITION + Condition.COMFORT],
+                        agents[w, a, AgentCol.ACCEL],
+                        agents[w, a, AgentCol.LAT_ACCEL],
+                        jerk,
+                    )
+                    locate(agents, slots, bank_i, bank_f, params, w, a, world[w, WorldCol.MAP], ti.abs(distance))
+
+    if ti.static(world_pad > 1):
+        for ww in range(agents.shape[0] * world_pad):
+            if ww % world_pad == 0:
+                w = ww // world_pad
+                if world[w, WorldCol.DONE] == 0:
+                    collide_world(agents, slots, w)
+                    settle(agents, slots, world, reward, terminated, truncated, params, w)
+    else:
+        # a GPU has threads to spare: one a first partner, each with all later ones
+        for i in range(agents.shape[0] * agents.shape[1]):
+            w = i // agents.shape[1]
+            a = i % agents.shape[1]
+            if world[w, WorldCol.DONE] == 0 and solid(slots, w, a) == 1:
+                x, y, r = swept_circle(agents, w, a)
+                for b in range(a + 1, agents.shape[1]):
+                    if solid(slots, w, b) == 1:
+                        x2, y2, r2 = swept_circle(agents, w, b)
+                        if (x2 - x) * (x2 - x) + (y2 - y) * (y2 - y) < (r + r2) * (r + r2):
+                            collide_pair(agents, slots, w, a, b)
+        for w in range(agents.shape[0]):
+            if world[w, WorldCol.DONE] == 0:
+                settle(agents, slots, world, reward, terminated, truncated, params, w)
+
+
+@ti.func
+def remember(agents: ti.template(), slots: ti.template(), w: ti.i32, a: ti.i32):
+    """Keep the pose and status of before; events are those of this step alone."""
+    agents[w, a, AgentCol.PREV_X] = agents[w, a, AgentCol.X]
+    agents[w, a, AgentCol.PREV_Y] = agents[w, a, AgentCol.Y]
+    agents[w, a, AgentCol.PREV_Z] = agents[w, a, AgentCol.Z]
+    agents[w, a, AgentCol.PREV_YAW] = agents[w, a, AgentCol.YAW]
+    agents[w, a, AgentCol.PROGRESS_STEP] = 0.0
+    slots[w, a, SlotCol.PREV_STATUS] = slots[w, a, SlotCol.STATUS]
+    slots[w, a, SlotCol.EVENT] = 0
+
+
+@ti.func
+def locate(
+    agents: ti.template(),
+    slots: ti.template(),
+    bank_i: ti.template(),
+    bank_f: ti.template(),
+    params: ti.template(),
+    w: ti.i32,
+    a: ti.i32,
+    map_id: ti.i32,
+    driven: ti.f32,
+):
+    """Find a moved agent's lane, height and place on the route, and its events but collisions."""
+    # written out, since Taichi makes `+=` on an array atomic, which is slow
+    slots[w, a, SlotCol.STEPS] = slots[w, a, SlotCol.STEPS] + 1
+    lane, _, offset, heading, on_lane, aligned, p = nearest_lane(
+        bank_i,
+        bank_f,
+        map_id,
+        agents[w, a, AgentCol.X],
+        agents[w, a, AgentCol.Y],
+        agents[w, a, AgentCol.Z],
+        agents[w, a, AgentCol.YAW],
+        slots[w, a, SlotCol.LANE],
+    )
+    slots[w, a, SlotCol.LANE] = lane
+    if lane >= 0:
+        agents[w, a, AgentCol.Z] = p[2]
+        agents[w, a, AgentCol.GRADE] = p[6] * ti.cos(heading)
+        agents[w, a, AgentCol.LANE_OFFSET] = offset
+        agents[w, a, AgentCol.LANE_HEADING] = heading
+        agents[w, a, AgentCol.LANE_WIDTH] = p[5]
+        agents[w, a, AgentCol.LANE_LIMIT] = lane_limit(bank_i, bank_f, lane)
+    else:  # height, width and limit stay those of the last lane
+        agents[w, a, AgentCol.GRADE] = 0.0
+        agents[w, a, AgentCol.LANE_OFFSET] = FAR_M
+        agents[w, a, AgentCol.LANE_HEADING] = 0.0
+
+    event = 0
+    if on_lane == 1 and aligned == 0 and agents[w, a, AgentCol.SPEED] > WRONG_WAY_MPS:
+        event |= WRONG_WAY
+        agents[w, a, AgentCol.WRONG_WAY_DRIVEN] = agents[w, a, AgentCol.WRONG_WAY_DRIVEN] + driven
+    if off_road(agents, bank_i, bank_f, w, a, map_id, on_lane) == 1:
+        event |= OFFROAD
+
+    s, entry, distance, route_offset, route_heading = route_project(agents, slots, bank_i, bank_f, w, a, driven)
+    agents[w, a, AgentCol.ROUTE_S] = s
+    agents[w, a, AgentCol.ROUTE_OFFSET] = route_offset
+    agents[w, a, AgentCol.ROUTE_HEADING] = route_heading
+    slots[w, a, SlotCol.ENTRY] = entry
+    gained = s - agents[w, a, AgentCol.PROGRESS]
+    if distance <= OFF_ROUTE_M and gained > 0.0:
+        agents[w, a, AgentCol.PROGRESS] = s
+        agents[w, a, AgentCol.PROGRESS_STEP] = gained
+    if reach_goal(agents, slots, bank_i, bank_f, w, a, ti.cast(params[Param.NUM_GOALS], ti.i32)) == 1:
+        event |= GOAL
+    slots[w, a, SlotCol.EVENT] = event
+
+
+@ti.func
+def settle(
+    agents: ti.template(),
+    slots: ti.template(),
+    world: ti.template(),
+    reward: ti.template(),
+    terminated: ti.template(),
+    truncated: ti.template(),
+    params: ti.template(),
+    w: ti.i32,
+):
+    """Apply what the events of a world's agents entail, then end the world if it is due."""
+    present = 0
+    live = 0
+    failed = 0
+    for a in range(agents.shape[1]):
+        if slots[w, a, SlotCol.STATUS] == LIVE:
+            settle_agent(agents, slots, reward, terminated, params, w, a)
+        status = slots[w, a, SlotCol.STATUS]
+        present += ti.select(status != EMPTY, 1, 0)
+        live += ti.select(status == LIVE, 1, 0)
+        failed += ti.select(status == STOPPED or status == REMOVED, 1, 0)
+    count = world[w, WorldCol.STEP] + 1
+    world[w, WorldCol.STEP] = count
+    # the tolerance keeps 0.4 of 5 at 2 in spite of rounding
+    early = ti.cast(failed, ti.f32) >= params[Param.EARLY_RESET] * ti.cast(present, ti.f32) - 1e-4
+    if ti.cast(count, ti.f32) >= params[Param.STEPS] or early or live == 0:
+        world[w, WorldCol.DONE] = 1
+        for a in range(agents.shape[1]):
+            if slots[w, a, SlotCol.STATUS] == LIVE:
+                slots[w, a, SlotCol.STATUS] = TIMED_OUT
+                truncated[w, a] = ti.u8(1)
+
+
+@ti.func
+def settle_agent(
+    agents: ti.template(),
+    slots: ti.template(),
+    reward: ti.template(),
+    terminated: ti.template(),
+    params: ti.template(),
+    w: ti.i32,
+    a: ti.i32,
+):
+    """Reward a live agent and end it if an infraction or its last goal says so.
+
+    Of two infractions in one step only one is charged and responded to: leaving the road goes before a collision, unless it
+    is the one that is ignored. The event bits tell both.
+    """
+    event = slots[w, a, SlotCol.EVENT]
+    on_collision = params[Param.ON_COLLISION]
+    on_offroad = params[Param.ON_OFFROAD]
+    collided = (event & COLLISION) != 0
+    left = (event & OFFROAD) != 0
+    by_collision = collided and (not left or (on_offroad == IGNORE and on_collision != IGNORE))
+    last_goal = slots[w, a, SlotCol.GOAL] == ti.cast(params[Param.NUM_GOALS], ti.i32)
+    if last_goal and not collided and not left:
+        event |= FINISH
+    slots[w, a, SlotCol.EVENT] = event
+    slots[w, a, SlotCol.EVER] = slots[w, a, SlotCol.EVER] | event
+    total = reward[w, a] + drive_reward(agents, params, w, a, slots[w, a, SlotCol.LANE])
+    weights = AgentCol.CONDITION
+    speed = agents[w, a, AgentCol.SPEED]
+    if (event & GOAL) != 0:
+        goal_speed = agents[w, a, weights + Condition.GOAL_SPEED]
+        total += goal_reward(params[Param.GOAL], ti.cast(last_goal, ti.i32), speed, goal_speed)
+    response = IGNORE
+    if by_collision:
+        total += collision_reward(agents[w, a, weights + Condition.COLLISION], speed)
+        response = on_collision
+    elif left:
+        total += offroad_reward(agents[w, a, weights + Condition.OFFROAD])
+        response = on_offroad
+    reward[w, a] = total
+    if response != IGNORE:
+        slots[w, a, SlotCol.STATUS] = ti.select(response == STOP, STOPPED, REMOVED)
+        terminated[w, a] = ti.u8(1)
+        if response == STOP:
+            agents[w, a, AgentCol.SPEED] = 0.0
+            agents[w, a, AgentCol.ACCEL] = 0.0
+            agents[w, a, AgentCol.LAT_ACCEL] = 0.0
+            agents[w, a, AgentCol.STEER] = 0.0
+            agents[w, a, AgentCol.YAW_RATE] = 0.0
+    elif (event & FINISH) != 0:
+        slots[w, a, SlotCol.STATUS] = FINISHED
+        terminated[w, a] = ti.u8(1)
+
+
+@ti.func
+def drive_reward(agents: ti.template(), params: ti.template(), w: ti.i32, a: ti.i32, lane: ti.i32) -> ti.f32:
+    """The terms of driving itself, but comfort."""
+    weights = AgentCol.CONDITION
+    dt = params[Param.DT]
+    speed = agents[w, a, AgentCol.SPEED]
+    offset = agents[w, a, AgentCol.LANE_OFFSET]
+    heading = agents[w, a, AgentCol.LANE_HEADING]
+    cosine = ti.cos(heading)
+    total = lane_center_reward(
+        agents[w, a, weights + Condition.LANE_CENTER],
+        ti.select(lane >= 0, agents[w, a, weights + Condition.CENTER_BIAS], 0.0),
+        offset,
+        cosine,
+        dt,
+    )
+    if lane >= 0:
+        total += lane_align_reward(
+            agents[w, a, weights + Condition.LANE_ALIGN],
+            agents[w, a, weights + Condition.VEL_ALIGN],
+            heading,
+            cosine,
+            speed,
+            dt,
+        )
+        on_lane = ti.cast(ti.abs(offset) <= 0.5 * agents[w, a, AgentCol.LANE_WIDTH], ti.i32)
+        total += velocity_reward(agents[w, a, weights + Condition.VELOCITY], cosine, speed, on_lane, dt)
+    moving = ti.cast(ti.abs(speed) > MOVING_MPS, ti.i32)
+    total += timestep_reward(agents[w, a, weights + Condition.TIMESTEP], moving, dt)
+    total += reverse_reward(agents[w, a, weights + Condition.REVERSE], speed, dt)
+    total += overspeed_reward(
+        agents[w, a, weights + Condition.OVERSPEED], speed, agents[w, a, AgentCol.LANE_LIMIT]
+    )
+    return total + progress_reward(params[Param.PROGRESS], agents[w, a, AgentCol.PROGRESS_STEP])

@@ -1,0 +1,250 @@
+"""The map bank: all maps of a simulator as two flat tensors, laid out as `layout.Head` says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import shapely
+import torch
+from numpy.typing import NDArray
+from shapely.geometry.base import BaseGeometry
+
+from ..config import SimConfig
+from ..layout import EdgeCol, Head, LaneFloat, LaneInt, MapFloat, MapInt, ObsSegment, PointCol
+from .centre_lines import centre_line
+from .edges import drivable_edges
+from .grid import CELL_M, EDGE_REACH_M, make_grid
+from .road_map import Points, RoadMap
+from .slots import spawn_slots
+
+REACH_M = 1000.0
+EDGE_PIECE_M = 8.0
+"""Longest observed piece of an edge [m]."""
+EDGE_TOLERANCE_M = 0.25
+"""Observed edge pieces follow the edges within this [m], so that a rounded kerb takes few of them."""
+MAX_COORDINATE_M = 50_000.0
+"""Beyond it float32 is coarser than half a centimetre."""
+
+_INT_TABLES = [h for h in Head if h.name[:2] != "F_" and h.name[:4] != "NUM_" and h != Head.SIZE]
+_FLOAT_TABLES = [h for h in Head if h.name[:2] == "F_"]
+_COLUMNS = {
+    Head.MAPS: len(MapInt),
+    Head.LANES: len(LaneInt),
+    Head.F_MAPS: len(MapFloat),
+    Head.F_LANES: len(LaneFloat),
+    Head.F_POINTS: len(PointCol),
+    Head.F_EDGES: len(EdgeCol),
+    Head.F_OBS_LANES: len(ObsSegment),
+    Head.F_OBS_EDGES: len(ObsSegment),
+}
+
+
+@dataclass(frozen=True)
+class MapBank:
+    """All maps of a simulator, ready for kernels."""
+
+    ints: torch.Tensor
+    """i32 [..]: the header (`layout.Head`), then the integer tables."""
+    floats: torch.Tensor
+    """f32 [..]: the float tables."""
+    maps: tuple[RoadMap, ...]
+    capacity: tuple[int, ...]
+    """Spawn slots of each map: the most agents that a world on it can hold."""
+
+    def table(self, head: Head) -> torch.Tensor:
+        """A view of one table: [rows, columns], or [rows] where it has a single column.
+
+        Raises:
+            ValueError: `head` names a number, not a table.
+        """
+        for tables, data in ((_INT_TABLES, self.ints), (_FLOAT_TABLES, self.floats)):
+            if head in tables:
+                i = tables.index(head)
+                begin = int(self.ints[head])
+                end = int(self.ints[tables[i + 1]]) if i + 1 < len(tables) else len(data)
+                near = {Head.NEAR_LANES: Head.NUM_NEAR_LANES, Head.NEAR_EDGES: Head.NUM_NEAR_EDGES}
+                columns = int(self.ints[near[head]]) if head in near else _COLUMNS.get(head)
+                return data[begin:end].view(-1, columns) if columns else data[begin:end]
+        raise ValueError(f"table: expected a table of the bank, got {head!r}")
+
+
+def build_bank(maps: Sequence[RoadMap], config: SimConfig, device: str | torch.device = "cpu") -> MapBank:
+    """Lay out maps for the kernels.
+
+    A map without edges gets the boundary of its lanes.
+
+    Args:
+        maps: one or more maps.
+        config: sizes of cars and routes (spawn slots) and the numbers of observed lane and edge pieces.
+        device: where the tensors go.
+
+    Raises:
+        ValueError: no map; an invalid map; open edges; coordinates beyond `MAX_COORDINATE_M`; a map without any spawn
+            slot; tables of 2^31 entries or more.
+    """
+    if not maps:
+        raise ValueError("maps: expected at least one map, got none")
+    rows: dict[Head, list[NDArray[np.generic]]] = {h: [] for h in (*_INT_TABLES, *_FLOAT_TABLES)}
+    sizes = dict.fromkeys(rows, 0)
+    for road_map in maps:
+        for head, table in _map_tables(road_map.validate(), config, sizes).items():
+            rows[head].append(table)
+            sizes[head] += len(table)
+    rows[Head.CELL_LANES].append(np.array([sizes[Head.CELL_LANE_ITEMS]]))
+    rows[Head.CELL_EDGES].append(np.array([sizes[Head.CELL_EDGE_ITEMS]]))
+
+    header = np.zeros(Head.SIZE, dtype=np.int64)
+    header[Head.NUM_MAPS] = len(maps)
+    header[Head.NUM_NEAR_LANES] = config.observation.lanes
+    header[Head.NUM_NEAR_EDGES] = config.observation.edges
+    flat = []
+    for tables, begin in ((_INT_TABLES, int(Head.SIZE)), (_FLOAT_TABLES, 0)):
+        parts = []
+        for head in tables:
+            header[head] = begin
+            parts.append(np.concatenate([t.ravel() for t in rows[head]]))
+            begin += len(parts[-1])
+        if begin >= 2**31:
+            raise ValueError(f"maps: {begin} table entries are more than 2^31 - 1; use fewer or smaller maps")
+        flat.append(np.concatenate(parts))
+    return MapBank(
+        ints=torch.from_numpy(np.concatenate([header, flat[0]]).astype(np.int32)).to(device),
+        floats=torch.from_numpy(flat[1].astype(np.float32)).to(device),
+        maps=tuple(maps),
+        capacity=tuple(int(t[0, MapInt.NUM_SLOTS]) for t in rows[Head.MAPS]),  # type: ignore[call-overload]
+    )
+
+
+def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> dict[Head, NDArray[np.generic]]:
+    """Tables of one map, whose rows begin at `at` in the bank."""
+    lanes = road_map.lanes
+    lines = [centre_line(lane) for lane in lanes]
+    points = np.concatenate([line.points for line in lines])
+    first = np.cumsum([0] + [len(line.points) for line in lines])
+    is_start = np.ones(len(points), dtype=bool)
+    is_start[first[1:] - 1] = False
+    starts = np.flatnonzero(is_start)
+    xy = points[:, [PointCol.X, PointCol.Y]]
+    segments = np.concatenate([xy[starts], xy[starts + 1]], axis=1)
+
+    rings = _rings(road_map)
+    edges = np.concatenate([np.hstack([r[:-1, :2], r[1:, :2], (r[:-1, 2:] + r[1:, 2:]) / 2]) for r in rings])
+    extent = np.concatenate([a[:, :2] for lane in lanes for a in (lane.left, lane.right)] + [r[:, :2] for r in rings])
+    if np.abs(extent).max() > MAX_COORDINATE_M:
+        raise ValueError(
+            f"map {road_map.name}: coordinates reach {np.abs(extent).max():.0f} m, allowed are "
+            f"{MAX_COORDINATE_M:.0f} m around the origin; subtract an offset"
+        )
+    grid = make_grid(extent, edges[:, :4])
+    cells = grid.nx * grid.ny
+    lane_cell, lane_item = grid.lane_items(segments)
+    edge_cell, edge_item = grid.within(edges[:, :4], EDGE_REACH_M)
+    lane_pieces, edge_pieces = np.concatenate([line.pieces for line in lines]), _edge_pieces(rings)
+    near_lanes = grid.nearest(lane_pieces[:, :2], config.observation.lanes)
+    near_edges = grid.nearest(edge_pieces[:, :2], config.observation.edges)
+
+    length = np.array([line.length for line in lines])
+    reach = _reach(length, [lane.successors for lane in lanes])
+    on_road = np.array([lane.junction < 0 for lane in lanes])
+    slot_lane, slot_s = spawn_slots(lines, on_road, reach, _area(rings), config)
+    if not len(slot_lane):
+        raise ValueError(
+            f"map {road_map.name}: no spawn slot: no lane has room for a car of {config.spawn.length_m[1]:g} m x "
+            f"{config.spawn.width_m[1]:g} m with {config.route.min_length_m:g} m of road ahead"
+        )
+
+    lane0 = at[Head.LANES]
+    succ_count = np.array([len(lane.successors) for lane in lanes])
+    lane_ints = np.zeros((len(lanes), len(LaneInt)), dtype=np.int64)
+    lane_ints[:, LaneInt.POINT0] = first[:-1] + at[Head.F_POINTS]
+    lane_ints[:, LaneInt.NUM_POINTS] = np.diff(first)
+    lane_ints[:, LaneInt.SUCC0] = np.cumsum(succ_count) - succ_count + at[Head.SUCCESSORS]
+    lane_ints[:, LaneInt.NUM_SUCC] = succ_count
+    lane_ints[:, LaneInt.LEFT] = _shift(np.array([lane.left_neighbour for lane in lanes]), lane0)
+    lane_ints[:, LaneInt.RIGHT] = _shift(np.array([lane.right_neighbour for lane in lanes]), lane0)
+    lane_ints[:, LaneInt.TURN] = [int(lane.turn) for lane in lanes]
+    lane_floats = np.zeros((len(lanes), len(LaneFloat)))
+    lane_floats[:, LaneFloat.LENGTH] = length
+    lane_floats[:, LaneFloat.SPACING] = [line.spacing for line in lines]
+    lane_floats[:, LaneFloat.LIMIT] = [lane.speed_limit for lane in lanes]
+    lane_floats[:, LaneFloat.REACH] = reach
+    map_ints = np.zeros((1, len(MapInt)), dtype=np.int64)
+    map_ints[0, [MapInt.NX, MapInt.NY, MapInt.CELL0]] = grid.nx, grid.ny, at[Head.CELL_INSIDE]
+    map_ints[0, [MapInt.LANE0, MapInt.NUM_LANES]] = lane0, len(lanes)
+    map_ints[0, [MapInt.SLOT0, MapInt.NUM_SLOTS]] = at[Head.SLOT_LANE], len(slot_lane)
+    successors = [s for lane in lanes for s in lane.successors]
+    return {
+        Head.MAPS: map_ints,
+        Head.LANES: lane_ints,
+        Head.POINT_LANE: np.repeat(np.arange(len(lanes)), np.diff(first)) + lane0,
+        Head.SUCCESSORS: np.array(successors, dtype=np.int64) + lane0,
+        Head.CELL_LANES: np.searchsorted(lane_cell, np.arange(cells)) + at[Head.CELL_LANE_ITEMS],
+        Head.CELL_LANE_ITEMS: starts[lane_item] + at[Head.F_POINTS],
+        Head.CELL_EDGES: np.searchsorted(edge_cell, np.arange(cells)) + at[Head.CELL_EDGE_ITEMS],
+        Head.CELL_EDGE_ITEMS: edge_item + at[Head.F_EDGES],
+        Head.CELL_INSIDE: grid.inside(edges[:, :4]).astype(np.int64),
+        Head.NEAR_LANES: _shift(near_lanes, at[Head.F_OBS_LANES]),
+        Head.NEAR_EDGES: _shift(near_edges, at[Head.F_OBS_EDGES]),
+        Head.SLOT_LANE: slot_lane + lane0,
+        Head.F_MAPS: np.array([[grid.x, grid.y, CELL_M]]),
+        Head.F_LANES: lane_floats,
+        Head.F_POINTS: points,
+        Head.F_EDGES: edges,
+        Head.F_OBS_LANES: lane_pieces,
+        Head.F_OBS_EDGES: edge_pieces,
+        Head.F_SLOT_S: slot_s,
+    }
+
+
+def _rings(road_map: RoadMap) -> list[Points]:
+    """The map's edges, rounded as the kernels see them, without points that coincide then."""
+    rings = []
+    for i, edge in enumerate(road_map.edges or drivable_edges(road_map.lanes)):
+        if not np.array_equal(edge[0], edge[-1]):
+            raise ValueError(
+                f"map {road_map.name}: edge {i} is open; expected closed rings, or no edges for the lanes' boundary"
+            )
+        ring = edge.astype(np.float32).astype(np.float64)
+        distinct = np.append(True, np.any(np.diff(ring[:, :2], axis=0) != 0, axis=1))
+        rings.append(ring[distinct])
+    return rings
+
+
+def _area(rings: list[Points]) -> BaseGeometry:
+    return shapely.build_area(shapely.multilinestrings([shapely.linestrings(r[:, :2]) for r in rings]))
+
+
+def _edge_pieces(rings: list[Points]) -> NDArray[np.float64]:
+    """Cut coarsened edges into pieces of at most `EDGE_PIECE_M` [m, len(ObsSegment)]."""
+    coarse = [shapely.get_coordinates(shapely.simplify(shapely.linearrings(r), EDGE_TOLERANCE_M), True) for r in rings]
+    ends = np.concatenate([np.hstack([r[:-1], r[1:]]) for r in coarse])
+    length = np.hypot(*(ends[:, 3:5] - ends[:, :2]).T)
+    counts = np.maximum(np.ceil(length / EDGE_PIECE_M - 1e-9), 1).astype(np.int64)
+    owner = np.repeat(np.arange(len(ends)), counts)
+    k = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    middle = ends[owner, :3] + ((k + 0.5) / counts[owner])[:, None] * (ends[owner, 3:] - ends[owner, :3])
+    pieces = np.zeros((len(owner), len(ObsSegment)))
+    pieces[:, [ObsSegment.X, ObsSegment.Y, ObsSegment.Z]] = middle
+    pieces[:, ObsSegment.HALF_LENGTH] = (length / counts / 2)[owner]
+    pieces[:, [ObsSegment.COS, ObsSegment.SIN]] = ((ends[:, 3:5] - ends[:, :2]) / length[:, None])[owner]
+    return pieces
+
+
+def _reach(length: NDArray[np.float64], successors: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    """Longest way on from each lane's end, capped at `REACH_M`, by relaxation until nothing grows."""
+    lane = np.repeat(np.arange(len(length)), [len(s) for s in successors])
+    after = np.array([s for row in successors for s in row], dtype=np.int64)
+    reach = np.zeros(len(length))
+    while True:
+        longer = np.zeros(len(length))
+        np.maximum.at(longer, lane, np.minimum(length[after] + reach[after], REACH_M))
+        if np.array_equal(longer, reach):
+            return reach
+        reach = longer
+
+
+def _shift(index: NDArray[np.int64], start: int) -> NDArray[np.int64]:
+    """Indices that count from `start`; -1 stays."""
+    return np.where(index < 0, -1, index + start)

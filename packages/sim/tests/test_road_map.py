@@ -1,0 +1,147 @@
+import dataclasses
+import zipfile
+
+import numpy as np
+import pytest
+
+from terapixel_sim.maps.road_map import Lane, Marking, RoadMap, Turn, load_map
+
+
+def straight(lane_id, x0, x1, y=0.0, **links):
+    def line(dy):
+        return np.array([[x0, y + dy, 0.5], [(x0 + x1) / 2, y + dy, 1.0], [x1, y + dy, 2.0]])
+
+    return Lane(id=lane_id, centre=line(0.0), left=line(1.75), right=line(-1.75), source=f"road {lane_id}", **links)
+
+
+def two_lanes():
+    lanes = (
+        straight(0, 0.0, 30.0, successors=(1,)),
+        straight(1, 30.0, 50.0, predecessors=(0,), junction=3, turn=Turn.STRAIGHT, speed_limit=8.0),
+    )
+    markings = (Marking(points=lanes[0].left, colour="yellow", dash=3.0, gap=6.0),)
+    ring = np.array([[0.0, -1.75, 0.0], [50.0, -1.75, 2.0], [50.0, 1.75, 2.0], [0.0, -1.75, 0.0]])
+    return RoadMap(name="two", lanes=lanes, markings=markings, edges=(ring,), notes=("skipped 2 objects",))
+
+
+def same(a, b):
+    """Equal values, arrays compared bit by bit."""
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
+    if dataclasses.is_dataclass(a):
+        return type(a) is type(b) and all(same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b and type(a) is type(b)
+
+
+def test_a_saved_map_comes_back_bit_by_bit(tmp_path):
+    road_map = two_lanes()
+    road_map.save(tmp_path / "m.npz")
+    assert same(load_map(tmp_path / "m.npz"), road_map)
+    bare = RoadMap(name="", lanes=(straight(0, 0.0, 9.0),))
+    bare.save(tmp_path / "bare.npz")
+    assert same(load_map(str(tmp_path / "bare.npz")), bare)
+
+
+def change(lane=0, **fields):
+    road_map = two_lanes()
+    lanes = list(road_map.lanes)
+    lanes[lane] = dataclasses.replace(lanes[lane], **fields)
+    return dataclasses.replace(road_map, lanes=tuple(lanes))
+
+
+def nan_at(points, i):
+    points = points.copy()
+    points[i, 1] = np.nan
+    return points
+
+
+LINE = two_lanes().lanes[0].centre
+
+
+@pytest.mark.parametrize(
+    ("road_map", "message"),
+    [
+        (RoadMap(name="none", lanes=()), "map none: expected at least one lane"),
+        (change(centre=nan_at(LINE, 2)), r"lane 0 \(road 0\): centre\[2\]: expected finite"),
+        (change(left=LINE[:2]), "lane 0 .*left: expected 3 points as in centre, got 2"),
+        (change(centre=LINE[:1], left=LINE[:1], right=LINE[:1]), "centre: expected at least 2 points, got 1"),
+        (change(centre=LINE[[0, 1, 1]]), "centre: points 1 and 2 coincide"),
+        (change(centre=LINE.astype(np.float32)), "centre: expected a float64 array"),
+        (change(right=LINE[:, :2]), "right: expected a float64 array"),
+        (change(id=7), "lane 0 .*id: expected its index 0, got 7"),
+        (change(speed_limit=0.0), "speed_limit: expected a positive number"),
+        (change(successors=(5,)), r"lane 0 .*successors\[0\]: lane 5 does not exist; lanes are 0 to 1"),
+        (change(successors=(1, 1)), "successors: expected distinct lanes"),
+        (change(lane=1, predecessors=()), r"lane 0 .*successors\[0\]: lane 1 does not list it among its predecessors"),
+        (change(successors=()), r"lane 1 .*predecessors\[0\]: lane 0 does not list it among its successors"),
+        (change(left_neighbour=9), "left_neighbour: expected -1 or another lane"),
+        (change(right_neighbour=0), "right_neighbour: expected -1 or another lane"),
+        (dataclasses.replace(two_lanes(), edges=(LINE[:1],)), "map two: edge 0: expected at least 2 points"),
+        (dataclasses.replace(two_lanes(), markings=(Marking(points=nan_at(LINE, 0)),)), r"marking 0: points\[0\]"),
+        (dataclasses.replace(two_lanes(), markings=(Marking(points=LINE, colour="red"),)), "colour: expected white or"),
+        (dataclasses.replace(two_lanes(), markings=(Marking(points=LINE, width=0.0),)), "width: expected"),
+    ],
+)
+def test_validate_names_what_is_wrong(road_map, message):
+    with pytest.raises(ValueError, match=message):
+        road_map.validate()
+
+
+def test_a_damaged_file_is_refused_in_one_line_that_names_it(tmp_path):
+    path = tmp_path / "m.npz"
+    two_lanes().save(path)
+    whole = path.read_bytes()
+    damaged = {"empty": b"", "half": whole[: len(whole) // 2], "text": b"not a map at all"}
+    for name, data in damaged.items():
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"m\.npz: damaged or foreign map file") as error:
+            load_map(path)
+        assert "\n" not in str(error.value), name
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("magic", np.array("other"), "no magic 'terapixel-map'"),
+        ("version", np.array(2), "format version 2, this program reads 1"),
+        ("lane_centre_offsets", np.array([0, 3, 4]), "lane_centre: offsets do not fit"),
+        ("lane_left", None, "lane_left"),
+    ],
+)
+def test_a_foreign_or_inconsistent_file_is_refused(tmp_path, field, value, message):
+    path = tmp_path / "m.npz"
+    two_lanes().save(path)
+    with np.load(path) as file:
+        data = {k: file[k] for k in file.files}
+    del data[field]
+    if value is not None:
+        data[field] = value
+    np.savez(path, **data)
+    with pytest.raises(ValueError, match=message):
+        load_map(path)
+
+
+def test_a_file_needs_no_pickle(tmp_path):
+    two_lanes().save(tmp_path / "m.npz")
+    with zipfile.ZipFile(tmp_path / "m.npz") as file:
+        assert all(b"'|O'" not in file.read(name)[:128] for name in file.namelist())
+
+
+@pytest.mark.parametrize("source", ["town.osm", "grid:", "grid:-1", "grid:1.5", "hex:3", "", "curvy:x"])
+def test_an_unknown_source_lists_what_is_allowed(source):
+    with pytest.raises(ValueError, match=r"expected a file \.npz, \.xodr or \.xodr\.gz, or grid:SEED or curvy:SEED"):
+        load_map(source)
+
+
+def test_a_missing_file_and_a_wrong_suffix_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.npz"):
+        load_map(tmp_path / "absent.npz")
+    with pytest.raises(ValueError, match=r"ends in \.npz"):
+        two_lanes().save(tmp_path / "map.zip")
+
+
+def test_load_map_makes_procedural_towns():
+    assert load_map("grid:3").name == "grid:3"
+    assert load_map("curvy:0").name == "curvy:0"

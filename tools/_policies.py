@@ -1,0 +1,58 @@
+"""Policies to compare with, and changes of what a policy sees. Each has `act(batch, greedy=False) -> action`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+NUM_ACTIONS = 12
+COAST = 7
+"""Discrete action of no jerk, neither along nor across: 3 * 2 + 1."""
+
+
+class Policy(Protocol):
+    """What a closed-loop evaluation needs."""
+
+    def act(self, batch: TensorDict, greedy: bool = False) -> Tensor:
+        """Choose an action for every agent."""
+        ...
+
+
+class Random:
+    """Draws every action uniformly, from the environment's own counters."""
+
+    def act(self, batch: TensorDict, greedy: bool = False) -> Tensor:
+        """Return int64 [...]; `greedy` changes nothing."""
+        draw: Tensor = batch["draw"][..., 0]
+        return (draw * NUM_ACTIONS).long().clamp_(max=NUM_ACTIONS - 1)
+
+
+class ConstantVelocity:
+    """Commands no jerk: keeps the speed and the curvature that it has."""
+
+    def act(self, batch: TensorDict, greedy: bool = False) -> Tensor:
+        """Return int64 [...]; `greedy` changes nothing."""
+        return torch.full(batch.batch_size, COAST, dtype=torch.int64, device=batch["draw"].device)
+
+
+class Seeing:
+    """A policy that sees its batch through `change`."""
+
+    def __init__(self, policy: Any, change: Callable[[TensorDict], TensorDict]) -> None:
+        self.policy, self.change = policy, change
+
+    def act(self, batch: TensorDict, greedy: bool = False) -> Tensor:
+        """Act on the changed batch."""
+        action: Tensor = self.policy.act(self.change(batch), greedy=greedy)
+        return action
+
+
+def black(batch: TensorDict) -> TensorDict:
+    """The batch with every camera black: whoever still drives well is not looking."""
+    out = batch.copy()
+    out["camera"] = batch["camera"].apply(torch.zeros_like)
+    return out

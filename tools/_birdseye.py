@@ -23,7 +23,7 @@ class BirdsEye:
     def __init__(self, road_map: RoadMap, *, size_px: int = 432, span_m: float = 90.0) -> None:
         self.size, self.scale = size_px * SUPERSAMPLE, size_px * SUPERSAMPLE / span_m
         self.reach = span_m
-        self.areas = [np.vstack([lane.left[:, :2], lane.right[::-1, :2]]) for lane in road_map.lanes]
+        self.areas = _areas(road_map)
         self.paint = [(m.points[:, :2], PAINT[m.colour], m.dash, m.gap) for m in road_map.markings]
         self.edges = [e[:, :2] for e in road_map.edges]
 
@@ -39,14 +39,16 @@ class BirdsEye:
         """One picture, RGB."""
         image = Image.new("RGB", (self.size, self.size), GROUND)
         pen = ImageDraw.Draw(image)
-        for area in self._near(self.areas, pose):
-            pen.polygon(self._to_px(area, pose), fill=ROAD)
+        for area, colour in self.areas:
+            if _within(area, pose, self.reach):
+                pen.polygon(self._to_px(area, pose), fill=colour)
         for points, colour, dash, gap in self.paint:
             if _within(points, pose, self.reach):
                 for piece in dashes(points, dash, gap):
                     pen.line(self._to_px(piece, pose), fill=colour, width=SUPERSAMPLE)
-        for edge in self._near(self.edges, pose):
-            pen.line(self._to_px(edge, pose), fill=EDGE, width=SUPERSAMPLE)
+        for edge in self.edges:
+            if _within(edge, pose, self.reach):
+                pen.line(self._to_px(edge, pose), fill=EDGE, width=SUPERSAMPLE)
         for goal in goals if goals is not None else ():
             (x, y), r = self._to_px(goal[None], pose)[0], 1.2 * self.scale
             pen.ellipse((x - r, y - r, x + r, y + r), outline=GOAL, width=2 * SUPERSAMPLE)
@@ -60,9 +62,6 @@ class BirdsEye:
             for x, y in self._to_px(plan, pose):
                 pen.ellipse((x - 4, y - 4, x + 4, y + 4), fill=PLAN)
         return image.resize((self.size // SUPERSAMPLE,) * 2, Image.Resampling.BOX)
-
-    def _near(self, lines: list[FloatArray], pose: FloatArray) -> list[FloatArray]:
-        return [line for line in lines if _within(line, pose, self.reach)]
 
     def _to_px(self, points: FloatArray, pose: FloatArray) -> list[tuple[float, float]]:
         c, s = math.cos(pose[2]), math.sin(pose[2])
@@ -102,6 +101,23 @@ def dashes(points: FloatArray, dash: float, gap: float) -> list[FloatArray]:
         if len(at) > 1:
             pieces.append(np.column_stack([np.interp(at, s, points[:, k]) for k in (0, 1)]))
     return pieces
+
+
+def _areas(road_map: RoadMap) -> list[tuple[FloatArray, tuple[int, int, int]]]:
+    """Polygons and their colours in drawing order: lanes, and what closed edges enclose, an island inside its road last.
+
+    A closed edge that runs counter-clockwise has the road inside, one that runs clockwise has it outside.
+    """
+    lanes = [(np.vstack([lane.left[:, :2], lane.right[::-1, :2]]), ROAD) for lane in road_map.lanes]
+    rings = [e[:, :2] for e in road_map.edges if np.array_equal(e[0], e[-1])]
+    sizes = [_signed_area(ring) for ring in rings]
+    order = sorted(range(len(rings)), key=lambda i: -abs(sizes[i]))
+    return lanes + [(rings[i], ROAD if sizes[i] > 0 else GROUND) for i in order]
+
+
+def _signed_area(ring: FloatArray) -> float:
+    x, y = ring.T
+    return 0.5 * float(x[:-1] @ y[1:] - x[1:] @ y[:-1])
 
 
 def _within(points: FloatArray, pose: FloatArray, reach: float) -> bool:

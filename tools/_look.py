@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ class NewLook:
     pitch_deg: float = 0.0
     roll_deg: float = 0.0
     image: Part | None = None
-    """Changes the images: called with a batch, returns a batch; `terapixel_adapt:Look` is one."""
+    """Changes the images: called with a batch and a count of calls, returns a batch; `terapixel_adapt:Look` is one."""
 
     def rig(self, rig: CameraRig) -> CameraRig:
         """The same cameras, mounted and coloured as here."""
@@ -42,11 +43,11 @@ class NewLook:
         return dataclasses.replace(rig, cameras=cameras, appearance=self.appearance)
 
     def change(self) -> Callable[[TensorDict], TensorDict]:
-        """What happens to the images after rendering."""
+        """What happens to the images after rendering, anew at each call where the look has noise."""
         if self.image is None:
             return lambda batch: batch
-        look: Callable[[TensorDict], TensorDict] = self.image.build()
-        return look
+        look, calls = self.image.build(), itertools.count()
+        return lambda batch: look(batch, next(calls))
 
 
 class LookPairs:

@@ -97,7 +97,8 @@ def find(name: str, where: str) -> Callable[..., Any]:
     module = _module_from_file(Path(module_name), where) if module_name.endswith(".py") else _module(module_name, where)
     target: Any = getattr(module, attribute, None)
     if not callable(target):
-        choices = ", ".join(sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_")))
+        here = [n for n, v in vars(module).items() if callable(v) and v.__module__.startswith(module.__name__)]
+        choices = ", ".join(sorted(n for n in here if not n.startswith("_")))
         raise ConfigError(f"{where}: {module_name} has no class or function {attribute}; it has: {choices}")
     found: Callable[..., Any] = target
     return found

@@ -156,7 +156,8 @@ def write_mp4(path: Path, pictures: Iterable[Image.Image], pictures_per_second: 
         stream = container.add_stream(codec, rate=Fraction(pictures_per_second).limit_denominator(1000))
         stream.pix_fmt = "yuv420p"
         for image in pictures:
-            stream.width, stream.height = image.width - image.width % 2, image.height - image.height % 2
+            if number == 0:  # the size is fixed once the encoder runs, and must be even
+                stream.width, stream.height = image.width - image.width % 2, image.height - image.height % 2
             for packet in stream.encode(av.VideoFrame.from_image(image)):
                 container.mux(packet)
             number += 1

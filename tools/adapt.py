@@ -38,7 +38,7 @@ class AdaptStage:
         folder.mkdir(parents=True, exist_ok=True)
         policy = self.policy.build(needs=("encode", "head", "act"))
         pairs = LookPairs(self.simulator.build(needs=SIMULATOR), policy, self.new_look, every_s=self.pair_every_s)
-        return self.algorithm.build(policy, pairs, run_dir=folder, resume=resume, progress=ProgressBar("adapt", "steps", "total", ("loss", "r2")))
+        return self.algorithm.build(policy, pairs, run_dir=folder, resume=resume, progress=ProgressBar("adapt", "step", "steps", ("loss", "r2")))
 
 
 @dataclass(frozen=True, kw_only=True)

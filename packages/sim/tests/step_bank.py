@@ -1,6 +1,8 @@
 """Small map banks and states, built by hand for the tests of the step kernel."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import torch
@@ -48,7 +50,7 @@ class Town:
 
     lanes: list
     edges: np.ndarray = field(default_factory=lambda: np.zeros((0, 5)))
-    inside: object = lambda x, y: True  # noqa: E731
+    inside: Callable = lambda x, y: True
     low: tuple = (-100.0, -100.0)
     cells: tuple = (25, 25)
     cell: float = 8.0
@@ -62,15 +64,19 @@ class Town:
         allp = np.concatenate(points)
         ends = set(starts[1:] - 1)
         segments = [p for p in range(len(allp)) if p not in ends]
-        centres = [
-            (self.low[0] + (ix + 0.5) * self.cell, self.low[1] + (iy + 0.5) * self.cell) for iy in range(ny) for ix in range(nx)
-        ]
+        axes = [self.low[k] + (np.arange(n) + 0.5) * self.cell for k, n in enumerate((nx, ny))]
+        centres = [(x, y) for y in axes[1] for x in axes[0]]
         limit = self.reach + 0.5 * self.cell
+        index = np.array(segments)
+
+        def lane_distance(c):
+            return _near(c, allp[index, :2], allp[index + 1, :2])
+
         lane_first, lane_items, edge_first, edge_items = [0], [], [0], []
         for c in centres:
-            lane_items += [p for p in segments if _near(c, allp[p, :2], allp[p + 1, :2]) <= limit]
+            lane_items += [p for p, d in zip(segments, lane_distance(c), strict=True) if d <= limit]
             lane_first.append(len(lane_items))
-            edge_items += [k for k, e in enumerate(self.edges) if _near(c, e[:2], e[2:4]) <= limit]
+            edge_items += np.flatnonzero(_near(c, self.edges[:, :2], self.edges[:, 2:4]) <= limit).tolist()
             edge_first.append(len(edge_items))
         ints, floats = [np.zeros(Head.SIZE, np.int64)], []
 
@@ -115,10 +121,9 @@ class Town:
 
 
 def _near(c, p, q):
-    c, p, q = (np.asarray(v, np.float64) for v in (c, p, q))
     e = q - p
-    t = np.clip(np.dot(c - p, e) / np.dot(e, e), 0, 1)
-    return np.linalg.norm(c - p - t * e)
+    t = np.clip(((c - p) * e).sum(1) / (e * e).sum(1), 0, 1)
+    return np.linalg.norm(c - p - t[:, None] * e, axis=1)
 
 
 def straight(x0, y0, x1, y1, z0=0.0, z1=0.0, spacing=2.0, width=4.0, limit=15.0):
@@ -148,12 +153,15 @@ class Stage:
         self.terminated = torch.ones(num_worlds, num_agents, dtype=torch.bool)
         self.truncated = torch.ones(num_worlds, num_agents, dtype=torch.bool)
 
-    def put(self, a, x, y, yaw=0.0, speed=0.0, w=0, length=4.5, width=2.0, height=1.5, z=0.0, status=Status.LIVE, lane=-1, **cols):
+    def put(
+        self, a, x, y, yaw=0.0, speed=0.0, w=0, length=4.5, width=2.0, height=1.5, z=0.0, status=Status.LIVE, lane=-1, **cols
+    ):
         """Place an agent with a one-entry route along lane 0; unnamed coefficients are 0 and gains 1."""
         row = self.agents[w, a]
         for name, value in {
             "X": x, "Y": y, "Z": z, "YAW": yaw, "SPEED": speed, "LENGTH": length, "WIDTH": width, "HEIGHT": height,
-            "PREV_X": x, "PREV_Y": y, "PREV_Z": z, "PREV_YAW": yaw, "ROUTE_LENGTH": 50.0, "LANE_WIDTH": 4.0, "LANE_LIMIT": 15.0,
+            "PREV_X": x, "PREV_Y": y, "PREV_Z": z, "PREV_YAW": yaw, "ROUTE_LENGTH": 50.0, "LANE_WIDTH": 4.0,
+            "LANE_LIMIT": 15.0,
         }.items():  # fmt: skip
             row[AgentCol[name]] = value
         for name, value in NEUTRAL.items():
@@ -165,6 +173,7 @@ class Stage:
                 row[AgentCol[name]] = value
         row[AgentCol.ROUTE + 2] = row[AgentCol.ROUTE_LENGTH]
         slot = self.slots[w, a]
+        slot.zero_()
         slot[SlotCol.STATUS] = slot[SlotCol.PREV_STATUS] = int(status)
         slot[SlotCol.LANE] = lane
         slot[SlotCol.ENTRIES] = 1
@@ -187,6 +196,7 @@ class Stage:
         return int(self.slots[w, a, SlotCol[name]])
 
 
-def plain_town(**kw):
-    """One straight lane along x through the origin, all of the grid road."""
-    return Town([straight(-90, 0, 90, 0)], **kw)
+@cache
+def plain_town():
+    """The bank of one straight lane along x through the origin, all of the grid road."""
+    return Town([straight(-90, 0, 90, 0)]).bank()

@@ -3,7 +3,6 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from terapixel_sim.maps.edges import drivable_area, drivable_edges
 from terapixel_sim.maps.road_map import Lane
 

@@ -139,7 +139,9 @@ def test_tiny_section_is_linked_through(load):
     # the lane changes its limit, so that the long sections stay apart
     fast = width(3.5) + '<speed sOffset="0" max="20"/>'
     sections = (
-        section(lane(-1, suc=-2)) + section(lane(-2, pre=-1, suc=-1), s=50) + section(lane(-1, pre=-2, body=fast), s=50.01)
+        section(lane(-1, suc=-2))
+        + section(lane(-2, pre=-1, suc=-1), s=50)
+        + section(lane(-1, pre=-2, body=fast), s=50.01)
     )
     m = load(road(sections))
     assert [x.successors for x in m.lanes] == [(1,), ()]

@@ -3,7 +3,6 @@ import pytest
 import shapely
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
-
 from terapixel_sim.maps.centre_lines import centre_line
 from terapixel_sim.maps.edges import drivable_area
 from terapixel_sim.maps.procedural import curvy_town, grid_town

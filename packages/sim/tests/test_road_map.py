@@ -3,7 +3,6 @@ import zipfile
 
 import numpy as np
 import pytest
-
 from terapixel_sim.maps.road_map import Lane, Marking, RoadMap, Turn, load_map
 
 

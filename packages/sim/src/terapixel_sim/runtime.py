@@ -5,7 +5,9 @@ Set `TERAPIXEL_TAICHI=quadrants` to run on Quadrants, Taichi's maintained fork, 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import os
 from types import ModuleType
 
@@ -45,5 +47,6 @@ def start(device: str) -> None:
     threads = os.environ.get("TERAPIXEL_THREADS")
     options = {"cpu_max_num_threads": int(threads)} if threads else {}
     # fast_math may reorder float sums, and then a lone world could differ in the last bit from the same world among many
-    ti.init(arch=getattr(ti, device), log_level=ti.WARN, verbose=False, offline_cache=True, fast_math=False, **options)
+    with contextlib.redirect_stdout(io.StringIO()):  # Taichi greets on stdout whatever the log level
+        ti.init(arch=getattr(ti, device), log_level=ti.WARN, offline_cache=True, fast_math=False, **options)
     _started = (device, os.getpid())

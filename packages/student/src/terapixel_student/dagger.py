@@ -30,7 +30,9 @@ class DAgger:
     """
 
     def __init__(self, env: Env, expert: Expert, policy: nn.Module, config: StudentConfig) -> None:
-        self.env, self.expert, self.policy, self.config = env, expert, policy, config
+        self.env, self.expert, self.config = env, expert, config
+        # Typed as Any: to a type checker a module's attributes are tensors or modules, not methods.
+        self.policy: Any = policy
         self.steps_per_label = whole_steps(config.label_every_s, env.dt_s, "label_every_s")
         slots = env.num_worlds * env.num_agents
         if config.capacity < slots:

@@ -12,7 +12,7 @@ from .trajectory import to_frame
 
 
 def whole_steps(duration_s: float, dt_s: float, name: str) -> int:
-    """Return how many steps of `dt_s` make `duration_s`; ValueError about `name` unless it is a whole number, 1 or more."""
+    """Return how many steps of `dt_s` make `duration_s`; ValueError about `name` unless that is a whole number."""
     steps = round(duration_s / dt_s)
     if steps < 1 or abs(steps * dt_s - duration_s) > 1e-6 * duration_s:
         raise ValueError(f"{name}: expected a whole number of steps of {dt_s:g} s, got {duration_s:g} s")

@@ -43,8 +43,8 @@ class CameraEncoder(nn.Module):
 class CameraTokens(nn.Module):
     """Learned queries that attend once over a camera's feature map (after Alberti's camera tokens).
 
-    Keys and values are the features plus a learned embedding of their place. The projections of keys and values are left
-    out: the queries and the linear layer that follows can take up any such matrix.
+    Keys and values are the features plus a learned embedding of their place. The projections of keys and values are
+    left out: the queries and the linear layer that follows can take up any such matrix.
     """
 
     def __init__(self, num_queries: int, num_places: int, width: int) -> None:
@@ -111,7 +111,7 @@ class StudentPolicy(nn.Module):
         self.register_buffer("increment_scale", torch.tensor(_INCREMENT_SCALE), persistent=False)
 
     def encode(self, batch: TensorDict) -> Tensor:
-        """Return the latent f32 [..., scene + vector] of a batch of any batch size: image features, then vector ones."""
+        """Return the latent f32 [..., scene + vector] of a batch of any batch size, image features first."""
         lead = batch.batch_size
         tokens = []
         for name in self.cameras:

@@ -52,8 +52,8 @@ def train(
         TypeError: `env`, `expert` or `policy` lacks something.
         FileNotFoundError: There is nothing to resume.
         RuntimeError: A gradient is not finite.
-        KeyboardInterrupt: The first Ctrl-C ends the round, writes a checkpoint and is raised then; a second is raised at
-            once.
+        KeyboardInterrupt: The first Ctrl-C ends the round, writes a checkpoint and is raised then; a second is raised
+            at once.
     """
     check_env(env)
     check_expert(expert)

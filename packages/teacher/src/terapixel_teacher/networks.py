@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
+from torch.nn import functional
 
 from .config import NetworkConfig
 from .protocols import check_keys
@@ -47,9 +50,33 @@ class SetEncoder(nn.Module):
 
     def forward(self, rows: Tensor, mask: Tensor) -> Tensor:
         """Encode `rows` f32 [..., n, columns] under `mask` bool [..., n] to f32 [..., width]."""
-        features = self.features(self.rows(rows).relu())
+        columns = rows.shape[-1]
+        # CPU matrix products are several times slower on odd widths such as 10; in-place operations need flat rows, as
+        # autograd copies views
+        pad = (0, -columns % 16)
+        flat = functional.pad(rows.reshape(-1, columns), pad)
+        hidden = functional.linear(flat, functional.pad(self.rows.weight, pad), self.rows.bias).relu_()
+        excluded = torch.zeros_like(mask, dtype=rows.dtype).masked_fill_(~mask, -torch.inf).reshape(-1, 1)
+        features = self.features(hidden).add_(excluded)
         # relu is monotone: max before relu is max after relu, with one pass over the rows less. -inf becomes 0.
-        return features.masked_fill(~mask.unsqueeze(-1), -torch.inf).max(-2).values.relu()
+        pooled: Tensor = _Maximum.apply(features.view(*mask.shape, features.shape[-1]))
+        return pooled.relu()
+
+
+class _Maximum(torch.autograd.Function):
+    """Maximum over the rows [..., n, D] -> [..., D]; faster backward than `amax`, whose gradient it has but at ties."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        largest = rows.amax(-2)
+        ctx.save_for_backward(rows, largest)
+        return largest
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        rows, largest = ctx.saved_tensors
+        # tied rows get the whole gradient each: they are copies of one neighbour, or all masked, where grad is 0
+        return torch.where(rows == largest.unsqueeze(-2), grad.unsqueeze(-2), 0.0)
 
 
 class TeacherPolicy(nn.Module):

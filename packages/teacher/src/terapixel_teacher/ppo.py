@@ -19,6 +19,9 @@ from .rollout import Rollout
 _TRACE = 0.25
 """Weight of the newest rollout in the running largest advantage (PufferDrive 3.0)."""
 
+_CPU_CHUNK = 1024
+"""Transitions whose activations fit a core's cache."""
+
 
 def observation_keys(policy: ActorCritic, example: TensorDict) -> tuple[Key, ...]:
     """The leaves that `policy` reads: its `keys`, or all that a batch has before a step."""
@@ -219,49 +222,60 @@ class PPO:
 
     def _minibatch(self, index: Tensor) -> dict[str, Tensor] | None:
         """Take one optimiser step on the transitions `index` [n]; None if it was left out as non-finite."""
+        advantage = self._advantage.reshape(-1)[index]
+        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+        self.optimizer.zero_grad()
+        # on a CPU the gradient is summed over parts whose activations stay in the cache
+        size = _CPU_CHUNK if index.device.type == "cpu" else len(index)
+        parts = [
+            self._backward(some, weights, len(some) / len(index))
+            for some, weights in zip(index.split(size), advantage.split(size), strict=True)
+        ]
+        stats = {name: torch.stack([part[name] for part in parts]).sum(0) for name in parts[0]}
+        loss = stats["loss/policy"] + stats["loss/value"]
+        norm = nn.utils.clip_grad_norm_(self._parameters(), self.config.grad_clip)
+        if not bool((loss + norm).isfinite()):
+            self._count_nonfinite(loss.item(), norm.item(), stats["update/feature_scale"].item())
+            return None
+        self.optimizer.step()
+        return {**stats, "update/grad_norm": norm}
+
+    def _backward(self, index: Tensor, advantage: Tensor, share: float) -> dict[str, Tensor]:
+        """Add the gradient of `share` times the mean loss over `index` [n]; scalars are scaled likewise."""
         rollout, config = self.rollout, self.config
-        action, old, advantage, target = (
-            leaf.reshape(-1)[index] for leaf in (rollout.action, rollout.log_prob, self._advantage, self._target)
-        )
+        action, old = rollout.action.reshape(-1)[index], rollout.log_prob.reshape(-1)[index]
         latent = self.policy.encode(rollout.minibatch(index))
         out = self.policy.head(latent)
         log_probs = out["action_logits"].log_softmax(-1)
         log_ratio = log_probs.gather(-1, action.unsqueeze(-1)).squeeze(-1) - old
         ratio = log_ratio.exp()
-        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
         clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
         policy_loss = -torch.minimum(ratio * advantage, clipped * advantage).mean()
-        value_loss = (out["value"] - target).square().mean()
+        value_loss = (out["value"] - self._target.reshape(-1)[index]).square().mean()
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
         loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
-        self.optimizer.zero_grad()
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(self._parameters(), config.grad_clip)
-        if not bool((loss.detach() + norm).isfinite()):
-            self._count_nonfinite(loss.item(), norm.item(), latent)
-            return None
-        self.optimizer.step()
+        (share * loss).backward()
         with torch.no_grad():
-            return {
-                "loss/policy": policy_loss.detach(),
-                "loss/value": value_loss.detach(),
-                "policy/entropy": entropy.detach(),
-                "policy/kl": (ratio - 1.0 - log_ratio).mean(),  # unbiased, never negative (Schulman 2020)
+            stats = {
+                "loss/policy": policy_loss,
+                "loss/value": value_loss,
+                "policy/entropy": entropy,
+                "policy/kl": (ratio - 1.0 - log_ratio).mean(),  # unbiased and never negative (Schulman 2020)
                 "policy/clip_fraction": ((ratio - 1.0).abs() > config.clip).float().mean(),
-                "update/grad_norm": norm,
                 "update/feature_scale": latent.abs().mean(),
             }
+            return {name: share * value.detach() for name, value in stats.items()}
 
     def _parameters(self) -> Iterator[nn.Parameter]:
         return (parameter for parameter in self.policy.parameters() if parameter.grad is not None)
 
-    def _count_nonfinite(self, loss: float, norm: float, latent: Tensor) -> None:
+    def _count_nonfinite(self, loss: float, norm: float, scale: float) -> None:
         self._nonfinite += 1
         if self._nonfinite > self.config.max_nonfinite:
             raise RuntimeError(
                 f"update: non-finite minibatch number {self._nonfinite} of this run (max_nonfinite "
-                f"{self.config.max_nonfinite}): loss {loss:g}, gradient norm {norm:g}, largest |latent| "
-                f"{latent.detach().abs().max().item():g}; look at the observations, then at lr and the feature scale"
+                f"{self.config.max_nonfinite}): loss {loss:g}, gradient norm {norm:g}, mean |latent| {scale:g}; look "
+                "at the observations, then at lr and the feature scale"
             )
 
     def _describe(self, live: Tensor) -> dict[str, float]:

@@ -218,7 +218,7 @@ def _area(rings: list[Points]) -> BaseGeometry:
 
 def _edge_pieces(rings: list[Points]) -> NDArray[np.float64]:
     """Cut coarsened edges into pieces of at most `EDGE_PIECE_M` [m, len(ObsSegment)]."""
-    coarse = [shapely.get_coordinates(shapely.simplify(shapely.linearrings(r), EDGE_TOLERANCE_M), True) for r in rings]
+    coarse = [shapely.get_coordinates(shapely.simplify(shapely.linearrings(r), EDGE_TOLERANCE_M), include_z=True) for r in rings]
     ends = np.concatenate([np.hstack([r[:-1], r[1:]]) for r in coarse])
     length = np.hypot(*(ends[:, 3:5] - ends[:, :2]).T)
     counts = np.maximum(np.ceil(length / EDGE_PIECE_M - 1e-9), 1).astype(np.int64)

@@ -25,7 +25,7 @@ def load_opendrive(path: str | PathLike[str]) -> RoadMap:
 
     Each drivable lane (driving, bidirectional, entry, exit and the ramp types) becomes one `Lane` in its direction of
     travel, by the road's traffic rule; lane sections between which nothing changes are joined. Parts narrower than 1 m
-    are cut off. A bidirectional lane is given the direction of its side of the road. Lane changes follow the road marks.
+    are cut off. A bidirectional lane takes the direction of its side of the road. Lane changes follow the road marks.
 
     Args:
         path: the file; gzip is recognised by content.

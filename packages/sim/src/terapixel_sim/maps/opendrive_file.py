@@ -86,7 +86,7 @@ def whole(element: Element, name: str, where: str) -> int:
 class Cubic:
     """Piecewise cubics a + b ds + c ds2 + d ds3 over a station, as OpenDRIVE writes widths, offsets and elevation."""
 
-    def __init__(self, starts: NDArray[np.float64], coefficients: NDArray[np.float64]):
+    def __init__(self, starts: NDArray[np.float64], coefficients: NDArray[np.float64]) -> None:
         """`starts` [n] stations [m], ascending; `coefficients` [n, 4], columns a b c d; n = 0 is zero everywhere."""
         self.starts = starts
         self.coefficients = coefficients

@@ -16,7 +16,7 @@ U_TURN_ANGLE = np.deg2rad(150.0)
 
 
 def set_neighbours(frame: SectionFrame, strips: dict[Key, Strip]) -> None:
-    """Name the lanes of a section that may be changed into: adjacent, same direction, outside junctions, mark permitting."""
+    """Name the lanes of a section that may be changed into: adjacent, same direction, no junction, mark permitting."""
     if frame.road.junction != "-1":
         return
     for inner_id, lane in frame.section.lanes.items():
@@ -130,7 +130,7 @@ def _joined(parts: Iterable[Array]) -> Array:
 
 
 def turn_of(centre: Array) -> Turn:
-    """Turn of a junction lane from its change of heading: over 30 degrees is a turn, over 150 a U-turn, which is LEFT."""
+    """Turn of a junction lane by its change of heading: over 30 degrees is a turn, over 150 a U-turn, which is LEFT."""
     steps = np.diff(centre[:, :2], axis=0)
     cross = steps[:-1, 0] * steps[1:, 1] - steps[:-1, 1] * steps[1:, 0]
     change = float(np.sum(np.arctan2(cross, np.sum(steps[:-1] * steps[1:], axis=1))))

@@ -89,9 +89,8 @@ def section_frames(road: Road, skipped: Counter[str]) -> Iterator[SectionFrame]:
 
 
 def _stations(road: Road, section: Section) -> Array:
-    cubics = [road.elevation, road.offset]
-    for lane in section.lanes.values():
-        cubics.append(lane.width if lane.border is None else lane.border)
+    lateral = (lane.border or lane.width for lane in section.lanes.values())
+    cubics = [road.elevation, road.offset, *lateral]
     starts = np.concatenate([[g.s for g in road.geometries], *(c.starts for c in cubics)])
     inside = np.unique(starts[(starts > section.start + SHORTEST_STEP) & (starts < section.end - SHORTEST_STEP)])
     # Files repeat a record start with rounding differences; such twins would make segments without a direction.

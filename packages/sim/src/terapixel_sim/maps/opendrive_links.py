@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -95,11 +94,10 @@ def _junction_joints(records: Records, connection: Connection) -> Iterator[tuple
     if incoming is None or connecting is None or not incoming.sections or not connecting.sections:
         records.skipped["junction connections to missing roads"] += 1
         return
-    if connection.contact is None:
-        contact = _nearer_end(connecting, incoming)
-    else:
-        contact = connection.contact == "end"
-    ends = [far for far, touch in ((False, incoming.predecessor), (True, incoming.successor)) if _enters(touch, connection)]
+    contact = _nearer_end(connecting, incoming) if connection.contact is None else connection.contact == "end"
+    ends = [
+        far for far, touch in ((False, incoming.predecessor), (True, incoming.successor)) if _enters(touch, connection)
+    ]
     far = ends[0] if len(ends) == 1 else _nearer_to(incoming, _reference_end(connecting, contact))
     for lane, other in connection.lanes:
         yield _ordered(_end_of(incoming, far, lane), _end_of(connecting, contact, other))

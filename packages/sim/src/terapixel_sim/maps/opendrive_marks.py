@@ -32,16 +32,16 @@ def markings(frame: SectionFrame, skipped: Counter[str]) -> list[Marking]:
                 continue
             skipped[f"road marks of colour {mark.colour}, painted white"] += mark.colour not in _COLOURS
             at = _rows(frame.s, low, high)
-            for line in lines:
-                found.append(
-                    Marking(
-                        points=resample(frame.points(border + line.offset), at),
-                        width=line.width,
-                        colour=_COLOURS.get(mark.colour, "white"),
-                        dash=line.length if line.space > 0.0 else 0.0,
-                        gap=line.space if line.length > 0.0 else 0.0,
-                    )
+            found += [
+                Marking(
+                    points=resample(frame.points(border + line.offset), at),
+                    width=line.width,
+                    colour=_COLOURS.get(mark.colour, "white"),
+                    dash=line.length if line.space > 0.0 else 0.0,
+                    gap=line.space if line.length > 0.0 else 0.0,
                 )
+                for line in lines
+            ]
     return found
 
 
@@ -88,7 +88,8 @@ def may_cross(marks: tuple[Mark, ...], start: float, end: float, *, outwards: bo
 
     Args:
         marks: marks of the inner of the two lanes.
-        start, end: stations of the section [m].
+        start: station of the section's beginning [m].
+        end: station of its end [m].
         outwards: the change leads away from the centre lane.
         lane: id of the inner lane.
     """

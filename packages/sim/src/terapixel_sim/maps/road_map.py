@@ -215,8 +215,8 @@ def _load_npz(path: Path) -> RoadMap:
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such map file")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            data = {name: file[name] for name in file.files}
+        with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:
+            data = {Path(name).stem: np.lib.format.read_array(archive.open(name)) for name in archive.namelist()}
         if "magic" not in data or str(data["magic"]) != MAGIC:
             raise ValueError(f"not a map file (no magic {MAGIC!r})")
         if int(data["version"]) != VERSION:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from ..config import CONDITION_BOUNDS, SimConfig
 from ..layout import AgentCol, Head, LaneInt, MapFloat, MapInt, ObsSegment, SlotCol, Status, Stream, WorldCol
 from ..observation import COLUMNS, GAINS, LIGHTS, MANOEUVRES
+from .lane import Bank
 from .random import key_agent, key_world, uniform
-from .route import route_point
+from .route import Entry, route_point
 
 SOLID = (Status.LIVE, Status.STOPPED, Status.TIMED_OUT)
 
@@ -20,13 +21,13 @@ Array = NDArray[Any]
 
 
 def observe_agent(
-    agents: Array, slots: Array, world: Array, ints: Array, floats: Array, config: SimConfig, seed: int, a: int
+    agents: Array, slots: Array, world: Array, bank: Bank, config: SimConfig, seed: int, a: int
 ) -> dict[str, Array]:
     """Every leaf of agent `a`.
 
     Args:
         agents: [A, AgentCol.ROUTE + 3 R] of its world, `slots` [A, SlotCol.ROUTE + 2 R] and `world` [len(WorldCol)] likewise.
-        ints, floats: the map bank.
+        bank: the maps.
         config: the simulator's.
         seed: of `draw`.
         a: the agent.
@@ -35,7 +36,7 @@ def observe_agent(
         Leaf -> array [...] with the padding and masks of docs/interface.md.
     """
     status = int(slots[a, SlotCol.STATUS])
-    rows = _rows(agents, slots, world, ints, floats, config, seed, a)
+    rows = _rows(agents, slots, world, bank, config, seed, a)
     shown = status in (Status.LIVE, Status.TIMED_OUT)
     out: dict[str, Array] = {}
     for leaf, (values, size) in rows.items():
@@ -44,10 +45,17 @@ def observe_agent(
             padded[: len(values)] = values
         out[leaf] = padded
         out[f"{leaf}_mask"] = np.arange(size) < (len(values) if shown else 0)
-    for leaf, values in _vectors(agents[a], slots[a], world, ints, config, seed, a).items():
+    for leaf, values in _vectors(agents[a], slots[a], world, bank, config, seed, a).items():
         out[leaf] = values if shown else np.zeros_like(values)
     out["live"] = np.array(status == Status.LIVE)
     return out
+
+
+def route_entries(agent: Array, slot: Array) -> list[Entry]:
+    """The route in an agent's row of `agents` and `slots`."""
+    starts = agent[AgentCol.ROUTE :].astype(np.float64).reshape(-1, 3).tolist()
+    lanes = slot[SlotCol.ROUTE :].reshape(-1, 2).tolist()
+    return [Entry(*pair, *triple) for pair, triple in zip(lanes, starts, strict=True)][: int(slot[SlotCol.ENTRIES])]
 
 
 def _scaled(leaf: str, values: Array) -> Array:
@@ -64,22 +72,24 @@ def _to_ego(me: Array, x: float, y: float, dx: float, dy: float) -> tuple[float,
 
 
 def _rows(
-    agents: Array, slots: Array, world: Array, ints: Array, floats: Array, config: SimConfig, seed: int, a: int
+    agents: Array, slots: Array, world: Array, bank: Bank, config: SimConfig, seed: int, a: int
 ) -> dict[str, tuple[Array, int]]:
     me = agents[a].astype(np.float64)
     seen, goals = config.observation, config.route.num_goals
     end = me[AgentCol.ROUTE_LENGTH]
 
+    entries = route_entries(agents[a], slots[a])
     route = []
     for ahead in seen.route_points_m:
         s = me[AgentCol.ROUTE_S] + ahead
         if s <= end:
-            p = route_point(agents[a], slots[a], ints, floats, s)
-            route.append([*_to_ego(me, p[0], p[1], p[3], p[4]), p[5], p[6]])
+            p = route_point(bank, entries, s)
+            ahead_point = _to_ego(me, p.x, p.y, math.cos(p.heading), math.sin(p.heading))
+            route.append([*ahead_point, p.width, p.limit])
     command = []
     for goal in range(int(slots[a, SlotCol.GOAL]), goals):
-        p = route_point(agents[a], slots[a], ints, floats, end * (goal + 1) / goals)
-        command.append([v / 100.0 for v in _to_ego(me, p[0], p[1], 0.0, 0.0)[:2]])
+        p = route_point(bank, entries, end * (goal + 1) / goals)
+        command.append([v / 100.0 for v in _to_ego(me, p.x, p.y, 0.0, 0.0)[:2]])
 
     distance = np.hypot(agents[:, AgentCol.X] - me[AgentCol.X], agents[:, AgentCol.Y] - me[AgentCol.Y])
     near = [
@@ -100,40 +110,42 @@ def _rows(
         "route": (_scaled("route", np.array(route)), len(seen.route_points_m)),
         "command": (np.array(command).reshape(-1, 2), goals),
         "partners": (_scaled("partners", np.array(partners)), seen.partners),
-        "lanes": (_scaled("lanes", _pieces(me, world, ints, floats, "LANES", seen.lanes)), seen.lanes),
-        "edges": (_scaled("edges", _pieces(me, world, ints, floats, "EDGES", seen.edges)[:, :6]), seen.edges),
+        "lanes": (_scaled("lanes", _pieces(me, world, bank, "LANES", seen.lanes)), seen.lanes),
+        "edges": (_scaled("edges", _pieces(me, world, bank, "EDGES", seen.edges)[:, :6]), seen.edges),
         "lights": (np.zeros((0, 7)), LIGHTS),
     }
 
 
-def _pieces(me: Array, world: Array, ints: Array, floats: Array, kind: str, count: int) -> Array:
+def _pieces(me: Array, world: Array, bank: Bank, kind: str, count: int) -> Array:
     """Lane or edge pieces in the ego frame [n, 8], SI units."""
     chosen = int(world[WorldCol.MAP])
-    record = int(ints[Head.MAPS]) + chosen * len(MapInt)
-    frame = floats[int(ints[Head.F_MAPS]) + chosen * len(MapFloat) :]
+    record = int(bank.ints[Head.MAPS]) + chosen * len(MapInt)
+    frame = bank.floats[int(bank.ints[Head.F_MAPS]) + chosen * len(MapFloat) :]
     # the kernel finds the cell in float32; so does its twin, or a car on a border might see another cell's list
     cell = [
-        int(np.clip((np.float32(me[axis]) - frame[origin]) / frame[MapFloat.CELL], 0, ints[record + size] - 1))
+        int(np.clip((np.float32(me[axis]) - frame[origin]) / frame[MapFloat.CELL], 0, bank.ints[record + size] - 1))
         for axis, origin, size in (
             (AgentCol.X, MapFloat.ORIGIN_X, MapInt.NX),
             (AgentCol.Y, MapFloat.ORIGIN_Y, MapInt.NY),
         )
     ]
-    number = int(ints[record + MapInt.CELL0]) + cell[1] * int(ints[record + MapInt.NX]) + cell[0]
-    listed = int(ints[Head[f"NUM_NEAR_{kind}"]])
-    first = int(ints[Head[f"NEAR_{kind}"]]) + number * listed
-    items = [int(k) for k in ints[first : first + listed] if k >= 0][:count]
-    table = int(ints[Head[f"F_OBS_{kind}"]])
+    number = int(bank.ints[record + MapInt.CELL0]) + cell[1] * int(bank.ints[record + MapInt.NX]) + cell[0]
+    listed = int(bank.ints[Head[f"NUM_NEAR_{kind}"]])
+    first = int(bank.ints[Head[f"NEAR_{kind}"]]) + number * listed
+    items = [int(k) for k in bank.ints[first : first + listed] if k >= 0][:count]
+    table = int(bank.ints[Head[f"F_OBS_{kind}"]])
     out = np.zeros((len(items), 8))
     for i, item in enumerate(items):
-        p = floats[table + item * len(ObsSegment) :][: len(ObsSegment)].astype(np.float64)
+        p = bank.floats[table + item * len(ObsSegment) :][: len(ObsSegment)].astype(np.float64)
         x, y, c, s = _to_ego(me, p[ObsSegment.X], p[ObsSegment.Y], p[ObsSegment.COS], p[ObsSegment.SIN])
         z = p[ObsSegment.Z] - me[AgentCol.Z]
         out[i] = [x, y, z, p[ObsSegment.HALF_LENGTH], c, s, p[ObsSegment.WIDTH], p[ObsSegment.LIMIT]]
     return out
 
 
-def _vectors(me: Array, mine: Array, world: Array, ints: Array, config: SimConfig, seed: int, a: int) -> dict[str, Array]:
+def _vectors(
+    me: Array, mine: Array, world: Array, bank: Bank, config: SimConfig, seed: int, a: int
+) -> dict[str, Array]:
     v = {column.name: float(me[column]) for column in AgentCol if column < AgentCol.CONDITION}
     for name in ("LANE", "ROUTE"):
         v[f"{name}_COS"], v[f"{name}_SIN"] = math.cos(v[f"{name}_HEADING"]), math.sin(v[f"{name}_HEADING"])
@@ -150,7 +162,7 @@ def _vectors(me: Array, mine: Array, world: Array, ints: Array, config: SimConfi
         condition[c] = np.clip(2 * (value - low) / (high - low) - 1, -1, 1)
 
     manoeuvre = np.zeros(len(MANOEUVRES))
-    manoeuvre[_next_turn(me, mine, ints, config.observation.manoeuvre_m)] = 1.0
+    manoeuvre[_next_turn(me, mine, bank, config.observation.manoeuvre_m)] = 1.0
 
     key = key_world(seed, *(int(world[c]) for c in (WorldCol.ID, WorldCol.EPISODE, WorldCol.STEP)))
     draw = key_agent(key, a, Stream.DRAW)
@@ -163,13 +175,13 @@ def _vectors(me: Array, mine: Array, world: Array, ints: Array, config: SimConfi
     }
 
 
-def _next_turn(me: Array, mine: Array, ints: Array, far: float) -> int:
+def _next_turn(me: Array, mine: Array, bank: Bank, far: float) -> int:
     """Turn of the first junction lane from ROUTE_S to `far` metres on, 0 without one."""
     begin, s = 0.0, float(me[AgentCol.ROUTE_S])
     for n in range(int(mine[SlotCol.ENTRIES])):
         end = begin + float(me[AgentCol.ROUTE + 3 * n + 2])
         lane = int(mine[SlotCol.ROUTE + 2 * n])
-        turn = int(ints[ints[Head.LANES] + lane * len(LaneInt) + LaneInt.TURN])
+        turn = int(bank.ints[bank.ints[Head.LANES] + lane * len(LaneInt) + LaneInt.TURN])
         if end > s and begin <= s + far and turn:
             return turn
         begin = end

@@ -11,26 +11,13 @@ from numpy.typing import NDArray
 from ..config import CONDITION_BOUNDS, RouteConfig, SimConfig
 from ..layout import Condition, Head, LaneFloat, LaneInt, MapInt, Stream
 from ..observation import GAINS
-from .lane import lane_point
+from .lane import Bank, lane_point
 from .random import key_agent, key_world, uniform
-
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float32]
+from .route import Entry
 
 REDRAWS = 64
 CHANGE_MARGIN = 5.0
 REACH_CAP = 1000.0
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A route entry: (lane a, lane b, start on a, start on b, length)."""
-
-    lane_a: int
-    lane_b: int
-    start_a: float
-    start_b: float
-    length: float
 
 
 @dataclass(frozen=True)
@@ -56,18 +43,10 @@ def _pick(u: float, n: int) -> int:
     return min(int(np.float32(u) * np.float32(n)), n - 1)
 
 
-def _lane_int(ints: Ints, lane: int, column: int) -> int:
-    return int(ints[ints[Head.LANES] + lane * len(LaneInt) + column])
-
-
-def _lane_float(ints: Ints, floats: Floats, lane: int, column: int) -> float:
-    return float(floats[ints[Head.F_LANES] + lane * len(LaneFloat) + column])
-
-
-def take_slots(ints: Ints, chosen: int, num_agents: int, world_key: int) -> list[int]:
+def take_slots(bank: Bank, chosen: int, num_agents: int, world_key: int) -> list[int]:
     """Distinct spawn slots of map `chosen`: random ones, and the next free one after 64 taken ones."""
-    record = int(ints[Head.MAPS]) + chosen * len(MapInt)
-    first, count = int(ints[record + MapInt.SLOT0]), int(ints[record + MapInt.NUM_SLOTS])
+    record = int(bank.ints[Head.MAPS]) + chosen * len(MapInt)
+    first, count = int(bank.ints[record + MapInt.SLOT0]), int(bank.ints[record + MapInt.NUM_SLOTS])
     slots: list[int] = []
     for a in range(num_agents):
         key = key_agent(world_key, a, Stream.SPAWN)
@@ -77,48 +56,46 @@ def take_slots(ints: Ints, chosen: int, num_agents: int, world_key: int) -> list
     return slots
 
 
-def beside(ints: Ints, floats: Floats, a: int, s_a: float, b: int, change: float) -> float:
+def beside(bank: Bank, a: int, s_a: float, b: int, change: float) -> float:
     """Where on lane b a lane change from arc length `s_a` of lane a begins, so that the two are level in its middle."""
-    length_a, length_b = (_lane_float(ints, floats, lane, LaneFloat.LENGTH) for lane in (a, b))
-    here = lane_point(ints, floats, a, s_a + change / 2)
+    length_a, length_b = (bank.lane_float(lane, LaneFloat.LENGTH) for lane in (a, b))
+    here = lane_point(bank, a, s_a + change / 2)
     s = (s_a + change / 2) * length_b / length_a
     for _ in range(3):
-        there = lane_point(ints, floats, b, s)
-        s += (here[0] - there[0]) * there[3] + (here[1] - there[1]) * there[4]
+        there = lane_point(bank, b, s)
+        s += (here.x - there.x) * math.cos(there.heading) + (here.y - there.y) * math.sin(there.heading)
     return max(0.0, min(s - change / 2, length_b - change))
 
 
-def successor(ints: Ints, floats: Floats, lane: int, need: float, u: float) -> int:
+def successor(bank: Bank, lane: int, need: float, u: float) -> int:
     """One of the lanes after this one that lead at least `need` metres on, else the one that leads farthest, or -1."""
-    first = int(ints[Head.SUCCESSORS]) + _lane_int(ints, lane, LaneInt.SUCC0)
-    after = [int(k) for k in ints[first : first + _lane_int(ints, lane, LaneInt.NUM_SUCC)]]
+    first = int(bank.ints[Head.SUCCESSORS]) + bank.lane_int(lane, LaneInt.SUCC0)
+    after = [int(k) for k in bank.ints[first : first + bank.lane_int(lane, LaneInt.NUM_SUCC)]]
     if not after:
         return -1
-    reach = [_lane_float(ints, floats, k, LaneFloat.LENGTH) + _lane_float(ints, floats, k, LaneFloat.REACH) for k in after]
+    reach = [bank.lane_float(k, LaneFloat.LENGTH) + bank.lane_float(k, LaneFloat.REACH) for k in after]
     enough = [k for k, r in zip(after, reach, strict=True) if r >= need]
     return enough[_pick(u, len(enough))] if enough else after[int(np.argmax(reach))]
 
 
-def walk(
-    ints: Ints, floats: Floats, lane: int, s: float, target: float, config: RouteConfig, key: int
-) -> tuple[Entry, ...]:
+def walk(bank: Bank, lane: int, s: float, target: float, config: RouteConfig, key: int) -> tuple[Entry, ...]:
     """The route of a random walk from (lane, s) that is `target` metres long, or as long as entries and road allow."""
     change = config.lane_change_m
     entries: list[Entry] = []
     remaining, visited = target, 0
     while lane >= 0 and remaining > 0.01 and len(entries) < config.entries:
         u = [uniform(key, 4 * visited + k) for k in range(4)]
-        left = _lane_float(ints, floats, lane, LaneFloat.LENGTH) - s
+        left = bank.lane_float(lane, LaneFloat.LENGTH) - s
         spare = min(left, remaining) - change - 2 * CHANGE_MARGIN
-        sides = [_lane_int(ints, lane, column) for column in (LaneInt.LEFT, LaneInt.RIGHT)]
+        sides = [bank.lane_int(lane, column) for column in (LaneInt.LEFT, LaneInt.RIGHT)]
         other = sides[0 if u[1] < 0.5 else 1]
         other = other if other >= 0 else max(sides)
         if spare >= 0 and other >= 0 and len(entries) + 3 <= config.entries and u[0] < config.lane_change:
             before = CHANGE_MARGIN + spare * u[2]
-            s_b = beside(ints, floats, lane, s + before, other, change)
-            length_b = _lane_float(ints, floats, other, LaneFloat.LENGTH)
+            s_b = beside(bank, lane, s + before, other, change)
+            length_b = bank.lane_float(other, LaneFloat.LENGTH)
             after = remaining - before - change
-            reach = length_b - s_b - change + _lane_float(ints, floats, other, LaneFloat.REACH)
+            reach = length_b - s_b - change + bank.lane_float(other, LaneFloat.REACH)
             if length_b >= change and reach >= min(after, REACH_CAP):
                 entries.append(Entry(lane, lane, s, s, before))
                 entries.append(Entry(lane, other, s + before, s_b, change))
@@ -129,7 +106,7 @@ def walk(
             entries.append(Entry(lane, lane, s, s, take))
             remaining -= take
         if remaining > 0.01:
-            lane = successor(ints, floats, lane, min(remaining, REACH_CAP), u[3])
+            lane = successor(bank, lane, min(remaining, REACH_CAP), u[3])
         s = 0.0
         visited += 1
     return tuple(entries)
@@ -180,8 +157,7 @@ def speed_cap(
 
 
 def start(
-    ints: Ints,
-    floats: Floats,
+    bank: Bank,
     config: SimConfig,
     *,
     seed: int,
@@ -193,16 +169,15 @@ def start(
 ) -> Start:
     """How agent `agent` of `num_agents` enters episode `episode` of world `world_id`."""
     world_key = key_world(seed, world_id, episode, 0)
-    chosen = (world_id + episode) % int(ints[Head.NUM_MAPS])
-    slot = take_slots(ints, chosen, num_agents, world_key)[agent]
-    lane, slot_s = int(ints[ints[Head.SLOT_LANE] + slot]), float(floats[ints[Head.F_SLOT_S] + slot])
+    chosen = (world_id + episode) % int(bank.ints[Head.NUM_MAPS])
+    slot = take_slots(bank, chosen, num_agents, world_key)[agent]
+    lane, slot_s = int(bank.ints[bank.ints[Head.SLOT_LANE] + slot]), float(bank.floats[bank.ints[Head.F_SLOT_S] + slot])
     spot = key_agent(world_key, agent, Stream.SPAWN)
-    along, across, turn = (
-        half * (2 * uniform(spot, REDRAWS + k) - 1) for k, half in enumerate((0.4, 0.2, 0.03))
-    )
-    p = lane_point(ints, floats, lane, slot_s)
-    s = min(max(slot_s + along, 0.0), _lane_float(ints, floats, lane, LaneFloat.LENGTH))
-    yaw = math.atan2(p[4], p[3]) + turn
+    along, across, turn = (half * (2 * uniform(spot, REDRAWS + k) - 1) for k, half in enumerate((0.4, 0.2, 0.03)))
+    p = lane_point(bank, lane, slot_s)
+    s = min(max(slot_s + along, 0.0), bank.lane_float(lane, LaneFloat.LENGTH))
+    yaw = p.heading + turn
+    cos, sin = math.cos(p.heading), math.sin(p.heading)
 
     size = key_agent(world_key, agent, Stream.SIZE)
     u = uniform(size, 0)
@@ -221,16 +196,14 @@ def start(
     return Start(
         lane=lane,
         s=s,
-        x=p[0] + along * p[3] - across * p[4],
-        y=p[1] + along * p[4] + across * p[3],
-        z=lane_point(ints, floats, lane, s)[2],
+        x=p.x + along * cos - across * sin,
+        y=p.y + along * sin + across * cos,
+        z=lane_point(bank, lane, s).z,
         yaw=math.atan2(math.sin(yaw), math.cos(yaw)),
         length=length,
         width=width,
         height=height,
-        raw_speed=min(raw_speed, _lane_float(ints, floats, lane, LaneFloat.LIMIT)),
+        raw_speed=min(raw_speed, bank.lane_float(lane, LaneFloat.LIMIT)),
         condition=conditions(config, given, key_agent(world_key, agent, Stream.CONDITION)),
-        route=walk(
-            ints, floats, lane, s, route.num_goals * spacing, route, key_agent(world_key, agent, Stream.ROUTE)
-        ),
+        route=walk(bank, lane, s, route.num_goals * spacing, route, key_agent(world_key, agent, Stream.ROUTE)),
     )

@@ -1,0 +1,160 @@
+"""Lanes and routes: kernels against the float64 twins, and what must hold of any of them."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from step_bank import Lane, Stage, Town, straight
+from terapixel_sim.kernels import lane as lanes
+from terapixel_sim.kernels import route as routes
+from terapixel_sim.layout import AgentCol, SlotCol
+from terapixel_sim.reference import lane as lane_twin
+from terapixel_sim.reference import route as route_twin
+from terapixel_sim.runtime import ti
+
+
+def arc(radius, turn, n=24):
+    angle = np.linspace(0, turn, n)
+    return Lane(np.column_stack([radius * np.sin(angle), 10 + radius * (1 - np.cos(angle)), 0.05 * radius * angle]), width=3.5, limit=9.0)
+
+
+TOWN = Town([straight(-80, 0, 80, 0), straight(-80, 3.5, 80, 3.5, limit=10.0), straight(80, -3.5, -80, -3.5), arc(30.0, 1.5)])
+STAGE = Stage(TOWN, 1, 1)
+BANK = lane_twin.Bank(STAGE.bank_i.tolist(), STAGE.bank_f.tolist())
+ROUTE = [route_twin.Entry(0, 0, 10, 10, 30), route_twin.Entry(0, 1, 40, 40, 25), route_twin.Entry(1, 1, 65, 65, 40)]
+floats = lambda low, high: st.floats(low, high, width=32)  # noqa: E731
+
+
+@ti.kernel
+def probe(
+    agents: ti.types.ndarray(dtype=ti.f32, ndim=3),
+    slots: ti.types.ndarray(dtype=ti.i32, ndim=3),
+    bank_i: ti.types.ndarray(dtype=ti.i32, ndim=1),
+    bank_f: ti.types.ndarray(dtype=ti.f32, ndim=1),
+    d: ti.types.ndarray(dtype=ti.f32, ndim=1),
+    out: ti.types.ndarray(dtype=ti.f32, ndim=1),
+):
+    """d: lane, s, previous lane, travelled."""
+    for _ in range(1):
+        p = lanes.lane_point(bank_i, bank_f, ti.cast(d[0], ti.i32), d[1])
+        q = routes.route_point(agents, slots, bank_i, bank_f, 0, 0, d[1])
+        for k in ti.static(range(7)):
+            out[k] = p[k]
+            out[7 + k] = q[k]
+        x = agents[0, 0, AgentCol.X]
+        y = agents[0, 0, AgentCol.Y]
+        yaw = agents[0, 0, AgentCol.YAW]
+        lane, s, offset, heading, inside, aligned, _p = lanes.nearest_lane(
+            bank_i, bank_f, 0, x, y, agents[0, 0, AgentCol.Z], yaw, ti.cast(d[2], ti.i32)
+        )
+        out[14] = ti.cast(lane, ti.f32)
+        out[15] = s
+        out[16] = offset
+        out[17] = heading
+        out[18] = ti.cast(inside, ti.f32)
+        out[19] = ti.cast(aligned, ti.f32)
+        rs, entry, distance, route_offset, route_heading = routes.route_project(agents, slots, bank_i, bank_f, 0, 0, d[3])
+        out[20] = rs
+        out[21] = ti.cast(entry, ti.f32)
+        out[22] = distance
+        out[23] = route_offset
+        out[24] = route_heading
+
+
+def kernel(x=0.0, y=0.0, yaw=0.0, z=0.0, lane=0, s=0.0, previous=-1, route_s=0.0, travelled=0.0):
+    STAGE.put(0, x, y, yaw, z=z, ROUTE_S=route_s)
+    for k, e in enumerate(ROUTE):
+        base = AgentCol.ROUTE + 3 * k
+        STAGE.agents[0, 0, base : base + 3] = torch.tensor([e.start_a, e.start_b, e.length], dtype=torch.float32)
+        base = SlotCol.ROUTE + 2 * k
+        STAGE.slots[0, 0, base : base + 2] = torch.tensor([e.lane_a, e.lane_b])
+    STAGE.slots[0, 0, SlotCol.ENTRIES] = len(ROUTE)
+    out = torch.zeros(25)
+    probe(STAGE.agents, STAGE.slots, STAGE.bank_i, STAGE.bank_f, torch.tensor([lane, s, previous, travelled], dtype=torch.float32), out)
+    return out.tolist()
+
+
+def same_angle(a, b, tolerance=2e-4):
+    return abs(math.remainder(a - b, 2 * math.pi)) < tolerance
+
+
+@settings(max_examples=60, deadline=None)
+@given(lane=st.integers(0, 3), s=floats(-5, 200))
+def test_lane_point_equals_the_twin(lane, s):
+    x, y, z, c, n, width, grade = kernel(lane=lane, s=s)[:7]
+    p = lane_twin.lane_point(BANK, lane, s)
+    assert (x, y, z, width, grade) == pytest.approx((p.x, p.y, p.z, p.width, p.grade), abs=1e-3)
+    assert same_angle(math.atan2(n, c), p.heading)
+    assert math.hypot(c, n) == pytest.approx(1, abs=1e-6)
+
+
+def test_lane_point_is_clamped_to_the_lane():
+    assert kernel(lane=2, s=-3.0)[:2] == [80.0, -3.5]
+    assert kernel(lane=2, s=999.0)[:2] == [-80.0, -3.5]
+
+
+@settings(max_examples=120, deadline=None)
+@given(x=floats(-90, 90), y=floats(-20, 45), yaw=floats(-3, 3), previous=st.integers(-1, 3))
+def test_nearest_lane_equals_the_twin(x, y, yaw, previous):
+    lane, s, offset, heading, inside, aligned = kernel(x, y, yaw, previous=previous)[14:20]
+    p = lane_twin.nearest_lane(BANK, 0, x, y, 0.0, yaw, previous)
+    if lane != p.lane:  # equally good but for rounding
+        return
+    assert (s, offset) == pytest.approx((p.s, p.offset), abs=2e-3)
+    assert same_angle(heading, p.heading)
+    assert (bool(inside), bool(aligned)) == (p.inside, p.aligned) or abs(abs(p.offset) - 2.0) < 0.3
+
+
+def test_nearest_lane_prefers_its_own_direction_and_its_last_choice():
+    assert kernel(0.0, -1.75, yaw=0.0)[14] == 0
+    assert kernel(0.0, -1.75, yaw=math.pi)[14] == 2
+    assert kernel(0.0, 1.8, previous=-1)[14] == 1
+    assert kernel(0.0, 1.8, previous=0)[14] == 0, "0.05 in favour of the last lane keeps it past the middle"
+    assert kernel(0.0, 2.2, previous=0)[14] == 1
+    assert kernel(0.0, 0.0, z=5.0)[14] == -1, "another level"
+    assert kernel(0.0, -90.0)[14] == -1
+
+
+@settings(max_examples=80, deadline=None)
+@given(s=floats(-10, 120))
+def test_route_point_equals_the_twin(s):
+    x, y, z, c, n, width, limit = kernel(s=s)[7:14]
+    p = route_twin.route_point(BANK, ROUTE, s)
+    assert (x, y, z, width, limit) == pytest.approx((p.x, p.y, p.z, p.width, p.limit), abs=1e-3)
+    assert same_angle(math.atan2(n, c), p.heading)
+
+
+def test_lane_change_is_smooth():
+    """Continuous in position and heading, from lane to lane, halfway in the middle; straight on beyond both ends."""
+    points = np.array([kernel(s=s)[7:12] for s in np.linspace(25, 60, 71)])
+    assert np.abs(np.diff(points[:, 1])).max() < 0.12
+    assert np.abs(np.diff(np.arctan2(points[:, 4], points[:, 3]))).max() < 0.02
+    assert kernel(s=30.0)[8] == 0.0
+    assert kernel(s=42.5)[8] == pytest.approx(1.75, abs=1e-3)
+    assert kernel(s=55.0)[8] == pytest.approx(3.5, abs=1e-3)
+    assert kernel(s=-4.0)[7:9] == pytest.approx([-74.0, 0.0])
+    assert kernel(s=105.0)[7:9] == pytest.approx([35.0, 3.5])
+
+
+@settings(max_examples=40, deadline=None)
+@given(s=floats(0, 94), side=floats(-3, 3), yaw=floats(-3, 3), lag=floats(-4, 8))
+def test_route_project_equals_dense_sampling(s, side, yaw, lag):
+    p = route_twin.route_point(BANK, ROUTE, s)
+    x, y = p.x - side * math.sin(p.heading), p.y + side * math.cos(p.heading)
+    last = min(max(s - lag, 0.0), 95.0)
+    got_s, entry, distance, offset, heading = kernel(x, y, yaw, route_s=last)[20:25]
+    want = route_twin.route_project(BANK, ROUTE, (x, y, yaw), last, 0.0, samples=400)
+    assert got_s == pytest.approx(want[0], abs=0.06)
+    assert distance == pytest.approx(want[1], abs=0.01)
+    assert offset == pytest.approx(want[2], abs=0.02)
+    assert same_angle(heading, want[3], 0.01)
+    assert entry == (got_s >= 30) + (got_s >= 55) or min(abs(got_s - 30), abs(got_s - 55)) < 1e-3
+
+
+def test_route_project_stays_in_its_window():
+    assert kernel(x=20.0, y=3.5, route_s=10.0)[20] == pytest.approx(20.0), "no farther than 10 m ahead"
+    assert kernel(x=20.0, y=3.5, route_s=10.0, travelled=5.0)[20] == pytest.approx(25.0)
+    assert kernel(x=-70.0, y=0.0, route_s=20.0)[20] == pytest.approx(15.0), "no farther than 5 m back"

@@ -1,6 +1,6 @@
 """Fail when a test was skipped for a reason that is not on the list.
 
-    python .ci/check_skips.py ALLOWED.txt REPORT.xml
+python .ci/check_skips.py ALLOWED.txt REPORT.xml
 """
 
 from __future__ import annotations

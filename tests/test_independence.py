@@ -42,7 +42,12 @@ def test_learners_import_no_simulator_library(package):
 
 
 def test_taichi_is_named_in_one_file_only():
-    naming = [p.name for n in NAMES for p in sources(n) if re.search(r"^\s*(import|from) taichi|\"taichi\"", p.read_text(), re.M)]
+    naming = [
+        p.name
+        for n in NAMES
+        for p in sources(n)
+        if re.search(r"^\s*(import|from) taichi|\"taichi\"", p.read_text(), re.M)
+    ]
     assert naming == ["runtime.py"]
 
 

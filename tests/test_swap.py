@@ -128,7 +128,9 @@ def test_a_part_that_cannot_be_used_is_refused_at_the_start(run_tool, yaml, over
 
 
 def test_an_environment_without_what_the_trainer_needs_is_refused(run_tool, yaml, tmp_path):
-    (tmp_path / "poor.py").write_text("class Poor:\n    def __init__(self, num_worlds: int):\n        self.num_worlds = num_worlds\n")
+    (tmp_path / "poor.py").write_text(
+        "class Poor:\n    def __init__(self, num_worlds: int):\n        self.num_worlds = num_worlds\n"
+    )
     status, _, err = run_tool("train_teacher", yaml, "simulator.class=poor.py:Poor")
     assert status == 2
     assert "simulator: Poor has no interface, num_agents, device, reset, step; needed:" in err

@@ -1,11 +1,11 @@
 """Configuration, run folders and mistakes: each mistake is one line that says what, where and what is allowed, and status 2."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from _config import load
@@ -31,7 +31,10 @@ def one_line(err):
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        ({"spawn": {"sped_mps": [0, 3]}}, "spawn.sped_mps: unknown key; did you mean speed_mps? allowed: brake_mps2, clearance_m"),
+        (
+            {"spawn": {"sped_mps": [0, 3]}},
+            "spawn.sped_mps: unknown key; did you mean speed_mps? allowed: brake_mps2, clearance_m",
+        ),
         ({"dt_s": "fast"}, "dt_s: expected a number, got 'fast'"),
         ({"dt_s": True}, "dt_s: expected a number, got True"),
         ({"dt_s": 5}, "dt_s: expected a number from 0.02 to 1, got 5.0"),
@@ -50,7 +53,9 @@ def test_a_wrong_value_is_named_with_its_full_key(node, message):
 
 def test_right_values_become_the_dataclass():
     node = {"dt_s": 0.1, "infraction": {"collision": "stop", "offroad": "remove", "red_light": "ignore"}}
-    config = structure(SimConfig, {**node, "condition": {"velocity": 2e-3, "collision": [1, 2]}, "route": {"num_goals": 4.0}}, "")
+    config = structure(
+        SimConfig, {**node, "condition": {"velocity": 2e-3, "collision": [1, 2]}, "route": {"num_goals": 4.0}}, ""
+    )
     assert config.dt_s == 0.1
     assert config.infraction["offroad"] == "remove"
     assert config.condition.velocity == (2e-3, 2e-3)
@@ -153,7 +158,10 @@ def test_progress_in_a_log_file_is_a_few_lines(capsys):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (("simulator.config.spawn.sped_mps=[0,1]",), "simulator.config.spawn.sped_mps: unknown key; did you mean speed_mps?"),
+        (
+            ("simulator.config.spawn.sped_mps=[0,1]",),
+            "simulator.config.spawn.sped_mps: unknown key; did you mean speed_mps?",
+        ),
         (("simulator.num_agents=0",), "num_agents: expected an integer from 1 to 2147483647, got 0"),
         (("simulator.num_agents=5000",), "num_agents: map "),
         (("simulator.maps=[nowhere.xodr]",), "nowhere.xodr"),
@@ -192,19 +200,45 @@ def test_a_map_that_cannot_be_used(run_tool, tmp_path, content, message):
     assert not (tmp_path / "town.npz").exists()
 
 
-def test_a_checkpoint_of_another_network(run_tool, tmp_path):
-    """A teacher's checkpoint where a student's belongs, and a file that is no checkpoint at all."""
+ONE_POLICY = """
+name: judged
+agents: 2
+simulator: {class: "terapixel_sim:Simulator", config: {}, maps: ["grid:0"], num_worlds: 1, num_agents: 2}
+policies: {mine: {policy: {class: "terapixel_student:load_policy", path: mine.pt}}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["absent", "a teacher's", "not a checkpoint"])
+def test_a_checkpoint_of_another_network(run_tool, tmp_path, kind):
     from terapixel_teacher.checkpoint import save_checkpoint
 
-    save_checkpoint(tmp_path / "teacher.pt", {})
-    (tmp_path / "nonsense.pt").write_bytes(b"not a checkpoint")
-    for name, message in (("teacher.pt", "expected a checkpoint of terapixel-student, got one of terapixel-teacher"), ("nonsense.pt", "nonsense.pt")):
-        shutil.rmtree(tmp_path / "runs", ignore_errors=True)
-        status, _, err = run_tool(
-            "evaluate", CONFIGS / "evaluate.yaml", *SMALL, f"policies.student.policy.path={name}", "policies.teacher=null"
-        )
-        assert status == 2
-        assert message in one_line(err) or "policies.teacher" in err
+    (tmp_path / "one.yaml").write_text(ONE_POLICY)
+    if kind == "a teacher's":
+        save_checkpoint(tmp_path / "mine.pt", {})
+    elif kind == "not a checkpoint":
+        (tmp_path / "mine.pt").write_bytes(b"nonsense")
+    messages = {
+        "absent": "mine.pt: no such checkpoint",
+        "a teacher's": "mine.pt: expected a checkpoint of terapixel-student, got one of terapixel-teacher",
+        "not a checkpoint": "mine.pt: not a readable checkpoint of terapixel-student",
+    }
+    status, _, err = run_tool("evaluate", "one.yaml")
+    assert status == 2
+    assert one_line(err).splitlines()[-1] == messages[kind]
+
+
+def test_a_student_needs_cameras(run_tool, tmp_path):
+    (tmp_path / "one.yaml").write_text(ONE_POLICY)
+    status, _, err = run_tool("evaluate", "one.yaml", "policies.mine.sees=sensors")
+    assert status == 2
+    assert "policies.mine: sees sensors, but the simulator has no cameras" in one_line(err)
+
+
+def test_a_typo_in_a_late_stage_of_the_demo_shows_at_the_start(run_tool, tmp_path):
+    status, _, err = run_tool("demo", CONFIGS / "demo.yaml", "adapt.algorithm.config.stepz=3")
+    assert status == 2
+    assert one_line(err).startswith("adapt.algorithm.config.stepz: unknown key; did you mean steps?")
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -215,10 +249,8 @@ def test_a_checkpoint_of_another_network(run_tool, tmp_path):
         (torch.full((1, 2), 12), "action[0, 0]: expected 0 to 11, got 12"),
     ],
 )
-def test_a_policy_with_a_wrong_action(run_tool, tmp_path, monkeypatch, action, message):
-    import terapixel_sim
-
-    sim = terapixel_sim.Simulator(SimConfig(), ["grid:0"], num_worlds=1, num_agents=2)
+def test_a_wrong_action_is_refused(action, message):
+    sim = Simulator(SimConfig(), ["grid:0"], num_worlds=1, num_agents=2)
     sim.reset()
     with pytest.raises(ValueError) as error:
         sim.step(action)
@@ -259,6 +291,10 @@ def test_describe_prints_every_column(run_tool):
     assert one_line(err).startswith("LEAF: expected some of ego")
 
 
+def colours(picture):
+    return len(np.unique(np.asarray(picture).reshape(-1, 3), axis=0))
+
+
 def test_import_map_writes_a_map_that_loads(run_tool, tmp_path):
     status, out, err = run_tool("import_map", "grid:3", "maps/town.npz", "--preview", "maps/town.png", "--check")
     assert status == 0, err
@@ -268,7 +304,7 @@ def test_import_map_writes_a_map_that_loads(run_tool, tmp_path):
     from terapixel_sim import load_map
 
     assert len(load_map(tmp_path / "maps/town.npz").lanes) == len(load_map("grid:3").lanes)
-    assert len(set(Image.open(tmp_path / "maps/town.png").getdata())) > 5
+    assert colours(Image.open(tmp_path / "maps/town.png")) > 5
 
 
 def test_render_writes_a_picture_of_an_agents_view(run_tool, tmp_path):
@@ -278,7 +314,7 @@ def test_render_writes_a_picture_of_an_agents_view(run_tool, tmp_path):
 
     picture = Image.open(tmp_path / "view.png")
     assert picture.size == (1072, 432)
-    assert len(set(picture.crop((0, 0, 640, 432)).getdata())) > 20  # a road, not one colour
+    assert colours(picture.crop((0, 0, 640, 432))) > 20  # a road, not one colour
     status, _, err = run_tool("render", "view.txt")
     assert status == 2
     assert ".png, .jpg or .mp4" in one_line(err)

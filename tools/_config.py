@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import yaml
 from _structure import ConfigError, structure
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 T = TypeVar("T")
@@ -36,11 +36,11 @@ def load(kind: type[T], argv: Sequence[str]) -> tuple[T, dict[str, Any]]:
     if not path.is_file():
         raise ConfigError(f"{path}: no such file; expected a YAML configuration such as tools/configs/demo.yaml")
     try:
-        node = OmegaConf.merge(OmegaConf.load(path), OmegaConf.from_dotlist(list(argv[1:])))
-        plain = OmegaConf.to_container(node, resolve=True)
+        node = OmegaConf.load(path)
+        if not isinstance(node, DictConfig):
+            raise ConfigError(f"{path}: expected a mapping of keys to values")
+        plain: Any = OmegaConf.to_container(OmegaConf.merge(node, OmegaConf.from_dotlist(list(argv[1:]))), resolve=True)
     except (yaml.YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(f"{path}: {error}") from error
-    if not isinstance(plain, dict):
-        raise ConfigError(f"{path}: expected a mapping of keys to values")
     resolved: dict[str, Any] = {str(k): v for k, v in plain.items()}
     return structure(kind, resolved, ""), resolved

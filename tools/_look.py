@@ -28,6 +28,10 @@ class NewLook:
     image: Part | None = None
     """Changes the images: called with a batch and a count of calls, returns a batch; `terapixel_adapt:Look` is one."""
 
+    def __post_init__(self) -> None:
+        if self.image is not None:
+            self.image.check()
+
     def rig(self, rig: CameraRig) -> CameraRig:
         """The same cameras, mounted and coloured as here."""
         cameras = {

@@ -33,7 +33,12 @@ from torch import Tensor
 REFERENCE_MPS = 10.0
 MOVING_MPS = 0.1
 WINDOW_S = 10.0
-RATES = {"collision": Event.COLLISION, "offroad": Event.OFFROAD, "red_light": Event.RED_LIGHT, "wrong_way": Event.WRONG_WAY}
+RATES = {
+    "collision": Event.COLLISION,
+    "offroad": Event.OFFROAD,
+    "red_light": Event.RED_LIGHT,
+    "wrong_way": Event.WRONG_WAY,
+}
 INFRACTIONS = Event.COLLISION | Event.OFFROAD | Event.RED_LIGHT
 
 
@@ -144,7 +149,9 @@ class _Drive:
         self.time += live * dt
         over = (agents[..., AgentCol.SPEED] - agents[..., AgentCol.LANE_LIMIT]).clamp(min=0)
         self.excess += live * over * dt
-        self.offset = torch.where(live, torch.maximum(self.offset, agents[..., AgentCol.LANE_OFFSET].abs().double()), self.offset)
+        self.offset = torch.where(
+            live, torch.maximum(self.offset, agents[..., AgentCol.LANE_OFFSET].abs().double()), self.offset
+        )
         accel = agents[..., AgentCol.ACCEL]
         harsh = (accel < -4.05) | (accel > 2.4) | (agents[..., AgentCol.LAT_ACCEL].abs() > 4.89)
         harsh |= ((accel - self.accel).abs() / dt > 4.13) | (agents[..., AgentCol.YAW_RATE].abs() > 0.95)
@@ -174,7 +181,9 @@ class _Drive:
         happened = {k: ((ever & int(event)) != 0).double() for k, event in RATES.items()}
         finished = (slots[..., SlotCol.STATUS] == Status.FINISHED) & ((ever & int(INFRACTIONS)) == 0)
         made_good = agents[..., AgentCol.PROGRESS]
-        completion = torch.where(finished, 1.0, (made_good / agents[..., AgentCol.ROUTE_LENGTH].clamp(min=1.0)).clamp(0, 1))
+        completion = torch.where(
+            finished, 1.0, (made_good / agents[..., AgentCol.ROUTE_LENGTH].clamp(min=1.0)).clamp(0, 1)
+        )
         time = self.time.clamp(min=self.sim.dt_s)
         progress = (made_good / (REFERENCE_MPS * time)).clamp(0, 1)
         against = agents[..., AgentCol.WRONG_WAY_DRIVEN]

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,9 @@ class Part:
             ConfigError: `class` is missing, or names nothing that can be imported and called.
         """
         if not isinstance(node, Mapping) or not isinstance(node.get("class"), str):
-            raise ConfigError(f"{where}: expected a mapping with class: package.module:Name or file.py:Name, and options")
+            raise ConfigError(
+                f"{where}: expected a mapping with class: package.module:Name or file.py:Name, and options"
+            )
         options = {str(k): v for k, v in node.items() if k != "class"}
         return cls(target=find(node["class"], f"{where}.class"), options=options, where=where)
 
@@ -50,39 +52,54 @@ class Part:
         Raises:
             ConfigError: An option is unknown, missing or of the wrong type, or the result lacks an attribute.
         """
-        built = self.target(*args, **self._options(len(args), runtime), **runtime)
+        built = self.target(*args, **self._options(len(args), runtime, build=True), **runtime)
         lacking = [name for name in needs if not hasattr(built, name)]
         if lacking:
-            raise ConfigError(f"{self.where}: {type(built).__name__} has no {', '.join(lacking)}; needed: {', '.join(needs)}")
+            raise ConfigError(
+                f"{self.where}: {type(built).__name__} has no {', '.join(lacking)}; needed: {', '.join(needs)}"
+            )
         return built
 
-    def _options(self, positional: int, runtime: Mapping[str, Any]) -> dict[str, Any]:
-        parameters = inspect.signature(self.target).parameters
+    def check(self, positional: int = 0, passed: Collection[str] = ()) -> None:
+        """Check the options without building anything, so that a typo in a late stage shows at the start.
+
+        Args:
+            positional: Number of positional arguments that the tool will pass to `build`.
+            passed: Names of the keyword arguments that it will pass.
+
+        Raises:
+            ConfigError: As `build`.
+        """
+        self._options(positional, passed, build=False)
+
+    def _options(self, positional: int, passed: Collection[str], *, build: bool) -> dict[str, Any]:
+        parameters = list(inspect.signature(self.target).parameters.values())
         function = self.target.__init__ if isinstance(self.target, type) else self.target  # type: ignore[misc]
         try:
             hints = typing.get_type_hints(function)
         except NameError:  # hints of a user's file may name what only a type checker imports
             hints = {}
-        named = {p.name: p for p in list(parameters.values())[positional:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        allowed = {k: v for k, v in named.items() if k not in runtime}
+        named = [p for p in parameters[positional:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        allowed = {p.name: p for p in named if p.name not in passed}
         for key in self.options:
-            if key in runtime or (key not in named and not open_ended):
+            if key in passed or (key not in allowed and not open_ended):
                 raise unknown_key(f"{self.where}.{key}", key, allowed)
-        for key in runtime:
-            if key not in named and not open_ended:
+        for key in passed:
+            if not open_ended and all(p.name != key for p in named):
                 name = getattr(self.target, "__name__", str(self.target))
                 raise ConfigError(f"{self.where}.class: {name} takes no argument {key!r}, which this tool passes to it")
         for key, parameter in allowed.items():
             if parameter.default is parameter.empty and key not in self.options:
                 raise ConfigError(f"{self.where}.{key}: is required")
-        return {k: _option(hints.get(k, Any), v, f"{self.where}.{k}") for k, v in self.options.items()}
+        return {k: _option(hints.get(k, Any), v, f"{self.where}.{k}", build) for k, v in self.options.items()}
 
 
-def _option(hint: Any, value: Any, where: str) -> Any:
-    if isinstance(value, Mapping) and "class" in value:  # a part within a part
-        return Part.from_node(value, where).build()
-    return structure(hint, value, where)
+def _option(hint: Any, value: Any, where: str, build: bool) -> Any:
+    if not (isinstance(value, Mapping) and "class" in value):
+        return structure(hint, value, where)
+    part = Part.from_node(value, where)  # a part within a part
+    return part.build() if build else part.check()
 
 
 def find(name: str, where: str) -> Callable[..., Any]:

@@ -18,7 +18,16 @@ from _structure import ConfigError
 from omegaconf import OmegaConf
 
 RUNS = Path("runs")
-PACKAGES = ("terapixel-sim", "terapixel-teacher", "terapixel-student", "terapixel-adapt", "torch", "taichi", "tensordict", "numpy")
+PACKAGES = (
+    "terapixel-sim",
+    "terapixel-teacher",
+    "terapixel-student",
+    "terapixel-adapt",
+    "torch",
+    "taichi",
+    "tensordict",
+    "numpy",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

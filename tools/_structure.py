@@ -62,6 +62,8 @@ def _dataclass(kind: Any, value: Any, where: str) -> Any:
     built = {k: structure(hints[k], v, _join(where, k)) for k, v in value.items()}
     try:
         return kind(**built)
+    except ConfigError:  # it names its key already
+        raise
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{where}: {error}" if where else str(error)) from error
 

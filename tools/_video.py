@@ -109,7 +109,9 @@ def project(points: FloatArray, row: FloatArray, camera: Camera) -> list[list[tu
     dense = np.column_stack([np.interp(s, np.arange(len(points)), points[:, k]) for k in (0, 1)])
     c, sn = math.cos(row[AgentCol.YAW]), math.sin(row[AgentCol.YAW])
     offset = dense - row[[AgentCol.X, AgentCol.Y]]
-    vehicle = np.column_stack([c * offset[:, 0] + sn * offset[:, 1], c * offset[:, 1] - sn * offset[:, 0], np.zeros(len(s))])
+    vehicle = np.column_stack(
+        [c * offset[:, 0] + sn * offset[:, 1], c * offset[:, 1] - sn * offset[:, 0], np.zeros(len(s))]
+    )
     seen = (vehicle - np.array([camera.x_m, camera.y_m, camera.z_m])) @ _camera_axes(camera).T
     fx, fy, cx, cy = camera.intrinsics()
     pieces: list[list[tuple[float, float]]] = [[]]

@@ -1,6 +1,6 @@
 """Adapt a trained student to another look of the world, its planner frozen.
 
-    python tools/adapt.py tools/configs/adapt.yaml key.sub=value ...
+python tools/adapt.py tools/configs/adapt.yaml key.sub=value ...
 """
 
 from __future__ import annotations
@@ -33,12 +33,19 @@ class AdaptStage:
     pair_every_s: float = 1.0
     """Driving time between two pairs of batches [s]."""
 
+    def __post_init__(self) -> None:
+        self.simulator.check()
+        self.policy.check()
+        self.algorithm.check(2, ("run_dir", "resume", "progress"))
+
     def run(self, folder: Path, *, resume: bool = False) -> Any:
         """Adapt in `folder` and return the adapted policy."""
         folder.mkdir(parents=True, exist_ok=True)
         policy = self.policy.build(needs=("encode", "head", "act"))
         pairs = LookPairs(self.simulator.build(needs=SIMULATOR), policy, self.new_look, every_s=self.pair_every_s)
-        return self.algorithm.build(policy, pairs, run_dir=folder, resume=resume, progress=ProgressBar("adapt", "step", "steps", ("loss", "r2")))
+        return self.algorithm.build(
+            policy, pairs, run_dir=folder, resume=resume, progress=ProgressBar("adapt", "step", "steps", ("loss", "r2"))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,7 +95,15 @@ def _step(words: argparse.Namespace) -> Iterator[Line]:
     def once() -> None:
         s = sim.state
         step(
-            s["agents"], s["slots"], s["world"], sim._bank.ints, sim._bank.floats, action, reward, *flags, sim._step_params
+            s["agents"],
+            s["slots"],
+            s["world"],
+            sim._bank.ints,
+            sim._bank.floats,
+            action,
+            reward,
+            *flags,
+            sim._step_params,
         )
 
     seconds = _best(once, words.device, before=lambda: sim.load_state(start))
@@ -167,7 +175,11 @@ def _line(metric: str, value: float, unit: str, sim: Any) -> Line:
 
 def _cpu() -> str:
     info = Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")] if info.is_file() else []
+    names = (
+        [line.split(":")[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        if info.is_file()
+        else []
+    )
     return names[0] if names else platform.processor()
 
 

@@ -1,6 +1,6 @@
 """The whole pipeline in one run: teacher, student, behaviour cloning, adaptation, a table on an unseen town, and a film.
 
-    python tools/demo.py tools/configs/demo.yaml key.sub=value ...
+python tools/demo.py tools/configs/demo.yaml key.sub=value ...
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ class FilmStage:
     """One world, with cameras."""
     policy: Part
     seconds: float = 20.0
+
+    def __post_init__(self) -> None:
+        self.simulator.check()
+        self.policy.check()
 
     def run(self, path: Path) -> None:
         """Write an MP4."""

@@ -1,6 +1,6 @@
 """Print every column of every observation with its unit, scale, range and meaning.
 
-    python tools/describe.py [LEAF ...]
+python tools/describe.py [LEAF ...]
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def table(leaf: str, columns: Sequence[Column]) -> list[str]:
     for i, c in enumerate(columns):
         # scale 0: the range itself is mapped to [-1, 1]
         scale = f"{c.scale:g}" if c.scale else "to [-1, 1]"
-        lines.append(f"{i:4} {c.name:14} {c.unit or '-':6} {scale:>9} {f'{c.low:.4g} .. {c.high:.4g}':>18}  {c.meaning}")
+        lines.append(
+            f"{i:4} {c.name:14} {c.unit or '-':6} {scale:>9} {f'{c.low:.4g} .. {c.high:.4g}':>18}  {c.meaning}"
+        )
     return lines
 
 

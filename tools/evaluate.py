@@ -1,6 +1,6 @@
 """Compare policies in closed loop and write metrics.json and a table.
 
-    python tools/evaluate.py tools/configs/evaluate.yaml key.sub=value ...
+python tools/evaluate.py tools/configs/evaluate.yaml key.sub=value ...
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ class Entrant:
     new_look: bool = False
     """Drives in the new look."""
 
+    def __post_init__(self) -> None:
+        self.policy.check()
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateStage:
@@ -48,10 +51,15 @@ class EvaluateStage:
     greedy: bool = True
     new_look: NewLook | None = None
 
-    def run(self, folder: Path) -> dict[str, Any]:
-        """Drive every entrant through the same episodes; write and return metrics.json's content."""
+    def __post_init__(self) -> None:
+        self.simulator.check()
         if not self.policies:
             raise ConfigError("policies: expected at least one")
+        if self.agents < 1:
+            raise ConfigError(f"agents: expected at least 1, got {self.agents}")
+
+    def run(self, folder: Path) -> dict[str, Any]:
+        """Drive every entrant through the same episodes; write and return metrics.json's content."""
         sim = self.simulator.build(needs=SIMULATOR)
         self._check_cameras(sim)
         policies = {name: entrant.policy.build(needs=("act",)) for name, entrant in self.policies.items()}
@@ -62,7 +70,12 @@ class EvaluateStage:
             env, seeing = self._enter(sim, self.policies[name], policy)
             rows.append({"name": name, **evaluate(env, seeing, num_agents_total=self.agents, greedy=self.greedy)})
         progress({"done": len(rows), "total": len(rows)})
-        metrics = {"infraction": sim.config.infraction, "maps": [m.name for m in sim.maps], "greedy": self.greedy, "rows": rows}
+        metrics = {
+            "infraction": sim.config.infraction,
+            "maps": [m.name for m in sim.maps],
+            "greedy": self.greedy,
+            "rows": rows,
+        }
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "metrics.json").write_text(json.dumps(metrics, indent=2) + "\n")
         (folder / "table.md").write_text(table(rows))
@@ -81,9 +94,7 @@ class EvaluateStage:
         change: Callable[[TensorDict], TensorDict] | None = black if entrant.sees == "black" else None
         if entrant.new_look and self.new_look is not None:
             rig, change = self.new_look.rig(sim.cameras), change or self.new_look.change()
-        env = sim.fork(
-            num_worlds=sim.num_worlds, cameras=rig, time_limit=sim.config.time_limit_s, early_reset=True
-        )
+        env = sim.fork(num_worlds=sim.num_worlds, cameras=rig, time_limit=sim.config.time_limit_s, early_reset=True)
         if entrant.sees != "all":
             policy = Seeing(policy, lambda batch: change(sim.sensors(batch)) if change else sim.sensors(batch))
         return env, policy
@@ -97,7 +108,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     ]
     for row in rows:
         cells = [f"{row[c]['mean']:.3f} ± {(row[c]['high'] - row[c]['low']) / 2:.3f}" for c in COLUMNS]
-        lines.append(f"| {row['name']} | {' | '.join(cells)} | {row['km']:.1f} | {row['n_agents']} | {row['n_worlds']} |")
+        lines.append(
+            f"| {row['name']} | {' | '.join(cells)} | {row['km']:.1f} | {row['n_agents']} | {row['n_worlds']} |"
+        )
     return "\n".join(lines) + "\n"
 
 

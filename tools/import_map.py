@@ -1,6 +1,6 @@
 """Import a road map and write it as .npz.
 
-    python tools/import_map.py town.xodr town.npz --preview town.png --check
+python tools/import_map.py town.xodr town.npz --preview town.png --check
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from _birdseye import overview
 from _run import cli
-from terapixel_sim import RoadMap, SimConfig, Simulator, load_map
+from terapixel_sim import RoadMap, SimConfig, load_map
+from terapixel_sim.maps.bank import build_bank
 
 
 def tool(argv: Sequence[str]) -> None:
@@ -22,7 +23,7 @@ def tool(argv: Sequence[str]) -> None:
     parser.add_argument("source", metavar="IN", help="grid:SEED, curvy:SEED, or a .xodr, .xodr.gz or .npz file")
     parser.add_argument("out", metavar="OUT", help="the .npz file to write")
     parser.add_argument("--preview", metavar="PNG", help="draw the map from above")
-    parser.add_argument("--check", action="store_true", help="put agents on the map and say how many it holds")
+    parser.add_argument("--check", action="store_true", help="check the map and say how many agents it holds")
     words = parser.parse_args(argv)
     road_map = load_map(words.source)
     for line in report(road_map):
@@ -53,15 +54,12 @@ def report(road_map: RoadMap) -> list[str]:
 
 
 def capacity(road_map: RoadMap) -> int:
-    """How many agents the map holds; a simulator with one agent must start on it.
+    """How many agents can start on the map.
 
     Raises:
         ValueError: The map is not sound, or has room for nobody.
     """
     road_map.validate()
-    Simulator(SimConfig(), [road_map], num_worlds=1, num_agents=1).reset()
-    from terapixel_sim.maps.bank import build_bank
-
     return build_bank([road_map], SimConfig(), "cpu").capacity[0]
 
 

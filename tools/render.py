@@ -1,7 +1,7 @@
 """Show what an agent sees: a picture, or a film when OUT ends in .mp4.
 
-    python tools/render.py OUT.png --map grid:0 --fov 115 --width 192 --height 96
-    python tools/render.py OUT.mp4 --map town.xodr --policy terapixel_student:load_policy --path runs/demo/student/student.pt
+python tools/render.py OUT.png --map grid:0 --fov 115 --width 192 --height 96
+python tools/render.py OUT.mp4 --map town.xodr --policy terapixel_student:load_policy --path runs/demo/student/student.pt
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--width", type=int, default=96, help="of the camera [px]")
     parser.add_argument("--height", type=int, default=48, help="of the camera [px]")
     parser.add_argument("--fov", type=float, default=115.0, help="of the camera, horizontal [degrees]")
-    parser.add_argument("--policy", default="_policies:ConstantVelocity", help="who drives: package.module:Name or file.py:Name")
+    parser.add_argument(
+        "--policy", default="_policies:ConstantVelocity", help="who drives: package.module:Name or file.py:Name"
+    )
     parser.add_argument("--path", help="the policy's checkpoint")
     parser.add_argument("--seconds", type=float, default=15.0, help="length of a film")
     return parser

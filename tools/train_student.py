@@ -1,6 +1,6 @@
 """Train a student that drives from its cameras, labelled by a teacher.
 
-    python tools/train_student.py tools/configs/student.yaml key.sub=value ...
+python tools/train_student.py tools/configs/student.yaml key.sub=value ...
 """
 
 from __future__ import annotations
@@ -31,12 +31,19 @@ class StudentStage:
     algorithm: Part
     """Called as algorithm(env, expert, run_dir=, resume=, progress=), such as terapixel_student:train."""
 
+    def __post_init__(self) -> None:
+        self.simulator.check()
+        self.expert.check()
+        self.algorithm.check(2, ("run_dir", "resume", "progress"))
+
     def run(self, folder: Path, *, resume: bool = False, label: str = "student") -> Any:
         """Train in `folder` and return the policy."""
         folder.mkdir(parents=True, exist_ok=True)
         expert = self.expert.build(needs=("encode", "head", "act"))
         env = self.simulator.build(needs=SIMULATOR)
-        return self.algorithm.build(env, expert, run_dir=folder, resume=resume, progress=ProgressBar(label, "labels", "total", ("beta", "loss")))
+        return self.algorithm.build(
+            env, expert, run_dir=folder, resume=resume, progress=ProgressBar(label, "labels", "total", ("beta", "loss"))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Train a privileged teacher by self-play.
 
-    python tools/train_teacher.py tools/configs/teacher.yaml key.sub=value ...
+python tools/train_teacher.py tools/configs/teacher.yaml key.sub=value ...
 """
 
 from __future__ import annotations
@@ -30,12 +30,24 @@ class TeacherStage:
     policy: Part | None = None
     """A network of one's own, called as policy(example batch); none lets the algorithm build its own."""
 
+    def __post_init__(self) -> None:
+        self.simulator.check()
+        self.algorithm.check(1, ("run_dir", "resume", "progress", "policy"))
+        if self.policy is not None:
+            self.policy.check(1)
+
     def run(self, folder: Path, *, resume: bool = False) -> Any:
         """Train in `folder` and return the policy."""
         folder.mkdir(parents=True, exist_ok=True)
         env = self.simulator.build(needs=ENVIRONMENT)
         policy = None if self.policy is None else self.policy.build(env.reset(), needs=("encode", "head", "act"))
-        return self.algorithm.build(env, run_dir=folder, resume=resume, progress=ProgressBar("teacher", "steps", "total_steps", ("reward/mean", "policy/entropy")), policy=policy)
+        return self.algorithm.build(
+            env,
+            run_dir=folder,
+            resume=resume,
+            progress=ProgressBar("teacher", "steps", "total_steps", ("reward/mean", "policy/entropy")),
+            policy=policy,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,7 +154,20 @@ class Stage:
         self.truncated = torch.ones(num_worlds, num_agents, dtype=torch.bool)
 
     def put(
-        self, a, x, y, yaw=0.0, speed=0.0, w=0, length=4.5, width=2.0, height=1.5, z=0.0, status=Status.LIVE, lane=-1, **cols
+        self,
+        a,
+        x,
+        y,
+        yaw=0.0,
+        speed=0.0,
+        w=0,
+        length=4.5,
+        width=2.0,
+        height=1.5,
+        z=0.0,
+        status=Status.LIVE,
+        lane=-1,
+        **cols,
     ):
         """Place an agent with a one-entry route along lane 0; unnamed coefficients are 0 and gains 1."""
         row = self.agents[w, a]

@@ -17,8 +17,9 @@ SCENE = Stage(plain_town(), 1, 1, infraction="ignore", time_limit_s=1e6, dt_s=0.
 def drive(car: twin.Car, action: int, steps: int = 1) -> Stage:
     SCENE.world.zero_()
     SCENE.put(
-        0, car.x, car.y, car.yaw, car.speed, length=car.length, ACCEL=car.accel, LAT_ACCEL=car.lat_accel, STEER=car.steer,
-        gain_throttle=car.gain_throttle, gain_steer=car.gain_steer, gain_accel=car.gain_accel, gain_speed=car.gain_speed,
+        0, car.x, car.y, car.yaw, car.speed, length=car.length,
+        ACCEL=car.accel, LAT_ACCEL=car.lat_accel, STEER=car.steer, gain_throttle=car.gain_throttle,
+        gain_steer=car.gain_steer, gain_accel=car.gain_accel, gain_speed=car.gain_speed,
         DRIVEN=0.0, STOPPED=0.0, ROUTE_LENGTH=1e4, ROUTE_S=0.0,
     )  # fmt: skip
     for _ in range(steps):

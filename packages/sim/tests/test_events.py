@@ -54,8 +54,8 @@ def test_offroad_on_a_ring_with_an_island():
 
 
 def test_offroad_sees_what_the_corners_crossed():
-    """A kerb of a few centimetres between two steps, touched by neither pose."""
-    kerb = Town([straight(-90, 0, 90, 0)], np.array([[3.6, 0.9, 3.6, 0.8, 0.0]]))
+    """A short kerb that lies between two poses and meets neither box."""
+    kerb = Town([straight(-90, 0, 90, 0)], np.array([[3.6, 1.1, 3.6, 0.9, 0.0]]))
     s = Stage(kerb, 1, 2, infraction="ignore", dt_s=0.5)
     s.put(0, 0.0, 0.0, speed=20.0)
     s.put(1, 0.0, -3.0, speed=20.0)
@@ -82,7 +82,14 @@ def test_outside_the_grid_is_off_road():
 
 @pytest.mark.parametrize(
     ("y", "yaw", "speed", "wrong"),
-    [(0, math.pi, 5, True), (0, 0, 5, False), (0, math.pi, 0.3, False), (0, math.pi, -1, False), (2.5, math.pi, 5, False), (-6, 0, 5, True)],
+    [
+        (0, math.pi, 5, True),
+        (0, 0, 5, False),
+        (0, math.pi, 0.3, False),
+        (0, math.pi, -1, False),
+        (2.5, math.pi, 5, False),
+        (-6, 0, 5, True),
+    ],
 )
 def test_wrong_way(y, yaw, speed, wrong):
     """Within half a width of lanes of which none leads its way, and driving; it ends nobody's episode."""
@@ -142,7 +149,7 @@ def test_collision_needs_overlapping_heights():
 
 
 def test_hitting_a_wreck_is_the_driver_s_alone():
-    s = Stage(plain_town(), 1, 4, infraction="stop")
+    s = Stage(plain_town(), 1, 4, infraction="stop", early_reset=1.0)
     s.put(0, 0.0, 0.0, status=Status.STOPPED)
     s.put(1, -5.0, 0.0, speed=8.0)
     s.put(2, 30.0, 0.0, status=Status.REMOVED)

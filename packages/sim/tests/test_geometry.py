@@ -98,13 +98,14 @@ def test_swept_boxes_against_a_thousand_moments():
         least = 1e9
         depth = 0.0
         for t in np.linspace(0, 1, 1000):
-            moved = [(b[0] + t * m[0], b[1] + t * m[1], b[2] + t * m[2], b[3], b[4]) for b, m in ((i, motion_i), (j, motion_j))]
+            moved = [
+                (b[0] + t * m[0], b[1] + t * m[1], b[2] + t * m[2], b[3], b[4])
+                for b, m in ((i, motion_i), (j, motion_j))
+            ]
             gap = twin.box_gap(*moved)[0]
             depth = max(depth, -gap)
-            if gap < 0.02:
-                least = min(least, shape(i, motion_i, t).distance(shape(j, motion_j, t)))
-            else:
-                least = min(least, gap)
+            near = gap < 0.02  # else the gap itself is bound enough
+            least = min(least, shape(i, motion_i, t).distance(shape(j, motion_j, t)) if near else gap)
         assert hit or depth < 0.01
         assert not hit or least < 0.01
     assert 5 < hits < 25
@@ -158,5 +159,8 @@ def test_path_distance(p, q, x):
 
 def test_path_through_a_joint_crosses_once():
     for p, q in (((0.0, 1.0), (0.0, -1.0)), ((0.0, -1.0), (0.0, 1.0)), ((-1.0, 1.0), (1.0, -1.0))):
-        crossed = [twin.segments_cross(p, q, (-2.0, 0.0), (0.0, 0.0)), twin.segments_cross(p, q, (0.0, 0.0), (2.0, 0.0))]
+        crossed = [
+            twin.segments_cross(p, q, (-2.0, 0.0), (0.0, 0.0)),
+            twin.segments_cross(p, q, (0.0, 0.0), (2.0, 0.0)),
+        ]
         assert sum(crossed) == 1

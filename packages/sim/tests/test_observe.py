@@ -197,9 +197,8 @@ def test_buffers_hand_out_contiguous_views_of_two_tensors():
         assert value.is_contiguous()
         flat = buffers.floats if value.dtype == torch.float32 else buffers.bytes
         assert value.untyped_storage().data_ptr() == flat.untyped_storage().data_ptr(), key
-        assert value.dtype == (
-            torch.float32 if value.dim() > 2 and "mask" not in key or key == "reward" else torch.bool
-        )
+        is_float = key == "reward" or (value.dim() > 2 and "mask" not in key)
+        assert value.dtype == (torch.float32 if is_float else torch.bool)
         value.fill_(1)
     # the views tile their buffers without overlap: each element was set once
     assert int(buffers.bytes.sum()) == sum(v.numel() for v in batch.values() if v.dtype == torch.bool)

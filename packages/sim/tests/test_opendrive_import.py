@@ -313,6 +313,14 @@ def test_other_lanes_are_counted(load):
     assert np.concatenate(m.edges)[:, 1].min() == pytest.approx(-3.5)
 
 
+@pytest.mark.parametrize(("junction", "kind", "inner"), [("9", "none", 0.0), ("-1", "none", 3.5), ("9", "median", 3.5)])
+def test_unmarked_ground_inside_a_junction_is_drivable(load, junction, kind, inner):
+    """A central turning lane goes on through a junction as a lane of type none, inside the lanes that pass it."""
+    m = load(road(section(lane(1, kind=kind), lane(2), lane(3, kind="none")), attributes=f'junction="{junction}"'))
+    y = np.concatenate(m.edges)[:, 1]
+    np.testing.assert_allclose([y.min(), y.max()], [inner, 7.0], atol=1e-6)
+
+
 def test_missing_optional_attributes(load):
     """No lane links, no road link, no road length, no rule, no mark attributes, bare width."""
     m = load(

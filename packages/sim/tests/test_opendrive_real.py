@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
-from terapixel_sim.maps.edges import drivable_area
 from terapixel_sim.maps.opendrive import load_opendrive
 from terapixel_sim.maps.road_map import Turn
 
@@ -40,6 +39,13 @@ def load(name):
 
 def length(lane):
     return np.linalg.norm(np.diff(lane.centre, axis=0), axis=1).sum()
+
+
+def area_of(m):
+    """The ground that the edges enclose: outer rings run counter-clockwise, holes clockwise."""
+    rings = [shapely.LinearRing(e[:, :2]) for e in m.edges]
+    outer = shapely.union_all([shapely.Polygon(r) for r in rings if r.is_ccw])
+    return shapely.difference(outer, shapely.union_all([shapely.Polygon(r) for r in rings if not r.is_ccw]))
 
 
 def poses(lane, step=1.0):
@@ -77,7 +83,7 @@ def test_counts(name, lanes, dead_ends, sources, total):
 @pytest.mark.parametrize(("name", "lanes", "dead_ends", "sources", "total"), MAPS)
 def test_a_car_on_any_lane_is_on_the_road(name, lanes, dead_ends, sources, total):
     m = load(name)
-    area = drivable_area(m.lanes)
+    area = area_of(m)
     every = np.concatenate([corners(*poses(lane)) for lane in m.lanes])
     assert shapely.distance(area, shapely.points(every)).max() < 0.02
 
@@ -85,7 +91,7 @@ def test_a_car_on_any_lane_is_on_the_road(name, lanes, dead_ends, sources, total
 @pytest.mark.parametrize(("name", "lanes", "dead_ends", "sources", "total"), MAPS)
 def test_edges_bound_the_road_and_cross_no_lane(name, lanes, dead_ends, sources, total):
     m = load(name)
-    area = drivable_area(m.lanes)
+    strips = shapely.union_all([shapely.Polygon(np.concatenate([x.left, x.right[::-1]])[:, :2]) for x in m.lanes])
     edges = shapely.MultiLineString([e[:, :2] for e in m.edges])
     inner = [shapely.LineString(x.centre[:, :2]) for x in m.lanes]
     # a dead end's own edge lies across its very end
@@ -99,8 +105,7 @@ def test_edges_bound_the_road_and_cross_no_lane(name, lanes, dead_ends, sources,
         keep = np.linalg.norm(step, axis=1) > 4.0
         middle = 0.5 * (ring[1:, :2] + ring[:-1, :2])[keep]
         left = np.stack([-step[:, 1], step[:, 0]], axis=1)[keep] / np.linalg.norm(step[keep], axis=1, keepdims=True)
-        assert shapely.contains_xy(area, *(middle + 0.1 * left).T).all()
-        assert not shapely.contains_xy(area, *(middle - 0.1 * left).T).any()
+        assert not shapely.contains_xy(strips, *(middle - 0.1 * left).T).any()
 
 
 @pytest.mark.parametrize(("name", "lanes", "dead_ends", "sources", "total"), MAPS)

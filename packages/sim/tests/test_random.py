@@ -18,7 +18,7 @@ def _taichi():
 
 @ti.kernel
 def _draw(keys: ti.types.ndarray(ti.i32, 1), out: ti.types.ndarray(ti.f32, 1)):
-    for i in range(1):
+    for _ in range(1):
         key = kernel.key_world(keys[0], keys[1], keys[2], keys[3])
         key = kernel.key_agent(key, keys[4], keys[5])
         for k in range(out.shape[0]):

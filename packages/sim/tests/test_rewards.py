@@ -37,7 +37,9 @@ def test_nothing_is_nothing():
     ],
 )
 def test_lane_align(yaw, speed, expected):
-    assert reward(yaw=yaw, speed=speed, lane_align=0.02, vel_align=0.5)[0] == pytest.approx(0.02 * DT * expected, rel=1e-4)
+    assert reward(yaw=yaw, speed=speed, lane_align=0.02, vel_align=0.5)[0] == pytest.approx(
+        0.02 * DT * expected, rel=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,9 @@ def test_leaving_the_lanes_is_never_cheaper():
     assert far < min(reward(y=y, **weights)[0] for y in (0.0, 1.0, 3.0, 5.0))
 
 
-@pytest.mark.parametrize(("action", "accel", "count"), [(7, 0.0, 0), (7, -4.0, 1), (1, 0.0, 2), (1, -4.0, 1), (10, 0.0, 0)])
+@pytest.mark.parametrize(
+    ("action", "accel", "count"), [(7, 0.0, 0), (7, -4.0, 1), (1, 0.0, 2), (1, -4.0, 1), (10, 0.0, 0)]
+)
 def test_comfort_counts_discomforts(action, accel, count):
     """Stamping on the brake is jerk 15 and -3.75 m/s2; what the limit of -5 m/s2 leaves of it is jerk 4."""
     assert reward(speed=9.0, action=action, comfort=0.05, ACCEL=accel)[0] == pytest.approx(-0.05 * count)
@@ -76,7 +80,8 @@ def test_comfort_counts_lateral_acceleration():
 
 
 @pytest.mark.parametrize(
-    ("speed", "yaw", "y", "expected"), [(3.0, 0.0, 0.0, 1.0), (2.4, 0.0, 0.0, 0.0), (3.0, math.pi, 0.0, 0.0), (3.0, 0.0, 2.5, 0.0)]
+    ("speed", "yaw", "y", "expected"),
+    [(3.0, 0.0, 0.0, 1.0), (2.4, 0.0, 0.0, 0.0), (3.0, math.pi, 0.0, 0.0), (3.0, 0.0, 2.5, 0.0)],
 )
 def test_velocity(speed, yaw, y, expected):
     assert reward(speed=speed, yaw=yaw, y=y, velocity=0.004)[0] == pytest.approx(0.004 * DT * expected, abs=1e-9)
@@ -98,7 +103,9 @@ def test_overspeed_above_the_limit_and_two():
 
 
 def test_progress_pays_each_metre():
-    value, s = reward(speed=8.0, rewards=RewardConfig(goal=0.0, progress=0.5), ROUTE_S=88.0, PROGRESS=90.0, ROUTE_LENGTH=180.0)
+    value, s = reward(
+        speed=8.0, rewards=RewardConfig(goal=0.0, progress=0.5), ROUTE_S=88.0, PROGRESS=90.0, ROUTE_LENGTH=180.0
+    )
     assert s.col("PROGRESS_STEP") == pytest.approx(2.0, abs=1e-4)
     assert value == pytest.approx(1.0, abs=1e-4)
 
@@ -131,18 +138,22 @@ def test_all_terms_together_equal_the_twin():
     stage = Stage(plain_town(), 1, 1, infraction="ignore", rewards=NO_GOAL)
     for _ in range(60):
         draw = torch.rand(24, generator=generator).tolist()
-        weights = {c.name.lower(): draw[c] * CONDITION_BOUNDS[c.name.lower()][1] for c in Condition if c < Condition.GAIN_THROTTLE}
+        weights = {
+            c.name.lower(): draw[c] * CONDITION_BOUNDS[c.name.lower()][1]
+            for c in Condition
+            if c < Condition.GAIN_THROTTLE
+        }
         start = {"accel": 8 * draw[18] - 5, "speed": 18 * draw[19] - 2}
         _, s = reward(
-            y=6 * draw[20] - 3, yaw=6 * draw[21] - 3, speed=start["speed"], action=int(12 * draw[22]), stage=stage, lane=0,
-            ACCEL=start["accel"], LAT_ACCEL=0.0, STEER=0.0, **weights,
+            y=6 * draw[20] - 3, yaw=6 * draw[21] - 3, speed=start["speed"], action=int(12 * draw[22]),
+            stage=stage, lane=0,            ACCEL=start["accel"], LAT_ACCEL=0.0, STEER=0.0, **weights,
         )  # fmt: skip
         jerk = math.hypot(s.col("ACCEL") - min(start["accel"], 3.0), s.col("LAT_ACCEL")) / DT
         if abs(jerk - 5) < 1e-3:
             continue
         terms = twin.terms(
-            weights, dt=DT, speed=s.col("SPEED"), accel=s.col("ACCEL"), lat_accel=s.col("LAT_ACCEL"), jerk=jerk, on_lane=True,
-            offset=s.col("LANE_OFFSET"), heading=s.col("LANE_HEADING"), lane_width=4.0, limit=15.0,
+            weights, dt=DT, speed=s.col("SPEED"), accel=s.col("ACCEL"), lat_accel=s.col("LAT_ACCEL"),
+            jerk=jerk, on_lane=True,            offset=s.col("LANE_OFFSET"), heading=s.col("LANE_HEADING"), lane_width=4.0, limit=15.0,
         )  # fmt: skip
         assert float(s.reward[0, 0]) == pytest.approx(sum(terms.values()), abs=1e-6)
         assert float(s.agents[0, 0, AgentCol.LANE_LIMIT]) == 15.0

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -210,7 +211,7 @@ def test_routes_are_smooth_and_follow_links():
         route = route_entries(worlds.agents[0, a].numpy(), worlds.slots[0, a].numpy())
         np.testing.assert_allclose(sum(e.length for e in route), float(length[a]), rtol=1e-5)
         assert 120 - 1e-2 < float(length[a]) < 270 + 1e-2
-        for before, after in zip(route, route[1:], strict=False):
+        for before, after in pairwise(route):
             row = ints[Head.LANES] + before.lane_b * len(LaneInt)
             first = ints[Head.SUCCESSORS] + ints[row + LaneInt.SUCC0]
             successors = ints[first : first + ints[row + LaneInt.NUM_SUCC]]

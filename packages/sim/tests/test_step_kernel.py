@@ -22,7 +22,8 @@ def crash(infraction, **config):
 
 
 @pytest.mark.parametrize(
-    ("response", "status", "over"), [("stop", Status.STOPPED, True), ("remove", Status.REMOVED, True), ("ignore", Status.LIVE, False)]
+    ("response", "status", "over"),
+    [("stop", Status.STOPPED, True), ("remove", Status.REMOVED, True), ("ignore", Status.LIVE, False)],
 )
 def test_responses(response, status, over):
     s = crash(response, early_reset=1.0)
@@ -123,7 +124,16 @@ def crowd(worlds, agents=6, first=0, **config):
     for w in range(worlds):
         rng = np.random.default_rng(first + w)
         for a in range(agents - (w + first) % 2):
-            s.put(a, *rng.uniform(-35, 35, 2), rng.uniform(-3, 3), rng.uniform(0, 9), w=w, lane_center=0.01, collision=1.0, comfort=0.1)
+            s.put(
+                a,
+                *rng.uniform(-35, 35, 2),
+                rng.uniform(-3, 3),
+                rng.uniform(0, 9),
+                w=w,
+                lane_center=0.01,
+                collision=1.0,
+                comfort=0.1,
+            )
             s.agents[w, a, AgentCol.ROUTE_S] = rng.uniform(0, 20)
     return s
 
@@ -178,7 +188,12 @@ def test_a_world_alone_equals_itself_among_seven():
     for t in range(15):
         many.step(actions(t, 7))
         alone.step(actions(t, 1, first=3))
-        for a, b in ((many.agents, alone.agents), (many.slots, alone.slots), (many.world, alone.world), (many.reward, alone.reward)):
+        for a, b in (
+            (many.agents, alone.agents),
+            (many.slots, alone.slots),
+            (many.world, alone.world),
+            (many.reward, alone.reward),
+        ):
             assert torch.equal(a[3], b[0])
 
 

@@ -203,9 +203,7 @@ def test_checkpoints_that_do_not_fit_are_refused_in_one_line(tmp_path):
     train(env(), Controller(), config(total_labels=30), tmp_path)
     path = tmp_path / "student.pt"
     other = NetworkConfig(**{**vars(NETWORK), "scene": 9})
-    with pytest.raises(
-        ValueError, match=r"another configuration: network\.scene was 8, is 9; total_labels was 30, is 99"
-    ):
+    with pytest.raises(ValueError, match=r"configuration: network\.scene was 8, is 9; total_labels was 30, is 99"):
         train(env(), Controller(), config(total_labels=99, network=other), tmp_path, resume=True)
     with pytest.raises(ValueError, match=r"expected \[8, 3\] worlds and agents as in the checkpoint, got \[9, 3\]"):
         train(PixelPoints(9, 3), Controller(), config(total_labels=30), tmp_path, resume=True)

@@ -305,7 +305,7 @@ class ObservationBuffers:
 
     Attributes:
         floats: f32 1-D; bytes: u8 1-D; what kernels write.
-        offsets: i32 [2 len(Leaf)]: where each leaf begins in `floats` or `bytes`, and how many elements an agent has there.
+        offsets: i32 [2 len(Leaf)]: where each leaf begins in `floats` or `bytes`, and its elements an agent.
         leaves: leaf name -> view [W, A, ...]; masks and flags are bool views.
     """
 

@@ -110,9 +110,6 @@ class TeacherPolicy(nn.Module):
         self._flat = sum(example[key].shape[lead:].numel() for key in config.vectors)
         pooled = config.set_width * len(config.sets)
 
-        def set_encoders() -> nn.ModuleDict:
-            return nn.ModuleDict({key: SetEncoder(example[key].shape[-1], config.set_width) for key in config.sets})
-
         def trunk() -> nn.Sequential:
             layers = (
                 linear(self._flat + pooled, config.width),
@@ -122,7 +119,14 @@ class TeacherPolicy(nn.Module):
             )
             return nn.Sequential(*layers)
 
-        self.encoders = nn.ModuleList(set_encoders() for _ in range(2 if config.critic == "separate" else 1))
+        self._owners = ("actor", "critic") if config.critic == "separate" else ("actor",)
+        self.encoders = nn.ModuleDict(
+            {
+                f"{owner}_{key}": SetEncoder(example[key].shape[-1], config.set_width)
+                for owner in self._owners
+                for key in config.sets
+            }
+        )
         self.trunks = nn.ModuleList(trunk() for _ in range(1 if config.critic == "shared" else 2))
         # a small gain makes the first policy nearly uniform
         self.policy_head = linear(config.width, num_actions, gain=0.01)
@@ -138,10 +142,12 @@ class TeacherPolicy(nn.Module):
                 mask: Tensor = batch[f"{key}_mask"]
                 leaf = leaf.masked_fill(~mask.reshape(*mask.shape, *[1] * (leaf.dim() - mask.dim())), 0.0)
             parts.append(leaf.reshape(*leaf.shape[:lead], -1))
-        for encoders in self.encoders:
+        for owner in self._owners:
             for key in self.config.sets:
                 limit = self.config.set_limit.get(key)
-                parts.append(encoders[key](batch[key][..., :limit, :], batch[f"{key}_mask"][..., :limit]))
+                parts.append(
+                    self.encoders[f"{owner}_{key}"](batch[key][..., :limit, :], batch[f"{key}_mask"][..., :limit])
+                )
         return torch.cat(parts, -1)
 
     def head(self, latent: Tensor) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from tensordict import TensorDict
@@ -25,7 +26,7 @@ class Rollout:
         self.length = 0
         flat = example.select(*keys).reshape(-1)
         self._keys = tuple(keys)
-        self.observations: TensorDict = torch.stack([flat] * horizon)
+        self.observations = cast(TensorDict, torch.stack([flat] * horizon))
 
         def zeros(dtype: torch.dtype) -> Tensor:
             return torch.zeros(horizon, flat.batch_size[0], dtype=dtype, device=example["live"].device)

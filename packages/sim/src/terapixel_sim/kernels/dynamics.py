@@ -1,8 +1,9 @@
 """How a car moves: a kinematic bicycle driven by jerk. Twin: `reference/dynamics.py`.
 
-Longitudinal and lateral accelerations integrate the commanded jerks; the lateral one asks for a curvature, which the steering
-follows at its own pace. The rear axle moves along an exact arc; the agent's pose is the box centre, half a wheelbase ahead of it.
-Equations as published for the Gigaflow simulator (Cusumano-Towner et al. 2025, "Robust autonomy emerges from self-play", appendix).
+Longitudinal and lateral accelerations integrate the commanded jerks; the lateral one asks for a curvature, which the
+steering follows at its own pace. The rear axle moves along an exact arc; the agent's pose is the box centre, half a
+wheelbase ahead of it. Equations as published for the Gigaflow simulator (Cusumano-Towner et al. 2025, "Robust
+autonomy emerges from self-play", appendix).
 """
 
 from ..layout import AgentCol, Condition
@@ -76,7 +77,9 @@ def move(agents: ti.template(), w: ti.i32, a: ti.i32, j_long: ti.f32, j_lat: ti.
     new_speed = integrate(
         speed, 0.5 * (accel + new_accel) * dt, SPEED_MIN, SPEED_MAX * agents[w, a, gain + Condition.GAIN_SPEED]
     )
-    floor = ti.max(ti.abs(new_speed), 1.0)  # below 1 m/s a lateral acceleration asks for no sharper a curve than at 1 m/s
+    floor = ti.max(
+        ti.abs(new_speed), 1.0
+    )  # below 1 m/s a lateral acceleration asks for no sharper a curve than at 1 m/s
     turn = ti.atan2(lateral * wheelbase, floor * floor) - steer
     turn = ti.max(ti.min(turn, STEER_RATE * dt), -STEER_RATE * dt)
     steer = ti.max(ti.min(steer + turn, STEER_MAX), -STEER_MAX)
@@ -105,9 +108,7 @@ def move(agents: ti.template(), w: ti.i32, a: ti.i32, j_long: ti.f32, j_lat: ti.
     agents[w, a, AgentCol.JERK_LONG] = j_long
     agents[w, a, AgentCol.JERK_LAT] = j_lat
     agents[w, a, AgentCol.DRIVEN] = agents[w, a, AgentCol.DRIVEN] + ti.abs(distance)
-    agents[w, a, AgentCol.STOPPED] = ti.select(
-        ti.abs(new_speed) > MOVING_MPS, 0.0, agents[w, a, AgentCol.STOPPED] + dt
-    )
+    agents[w, a, AgentCol.STOPPED] = ti.select(ti.abs(new_speed) > MOVING_MPS, 0.0, agents[w, a, AgentCol.STOPPED] + dt)
     change_long = new_accel - accel
     change_lat = new_lat_accel - lat_accel
     return distance, ti.sqrt(change_long * change_long + change_lat * change_lat) / dt

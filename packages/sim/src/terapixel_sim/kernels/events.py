@@ -35,9 +35,10 @@ def off_road(
 ) -> ti.i32:
     """1 if the agent's box meets a road edge, a corner's path crossed one, or its centre is outside the road.
 
-    The centre is outside when it is outside the grid, or when the straight line from the cell's centre, of which the bank
-    knows the side, crosses edges an odd number of times the wrong way round. Where lanes of two levels share a cell that
-    parity may mix them up, so a centre within half a width of a lane of its own level (`on_lane`) is inside in any case.
+    The centre is outside when it is outside the grid, or when the straight line from the cell's centre, of which the
+    bank knows the side, crosses edges an odd number of times the wrong way round. Where lanes of two levels share a
+    cell that parity may mix them up, so a centre within half a width of a lane of its own level (`on_lane`) is inside
+    in any case.
     """
     x = agents[w, a, AgentCol.X]
     y = agents[w, a, AgentCol.Y]
@@ -103,7 +104,7 @@ def off_road(
 def box_to_line(
     nx: ti.f32, ny: ti.f32, ax: ti.f32, ay: ti.f32, c: ti.f32, s: ti.f32, length: ti.f32, width: ti.f32
 ) -> ti.f32:
-    """-1 or 1 for the side of the line through a with normal n on which a box about the origin lies, 0 if it meets the line."""
+    """The side, -1 or 1, of the line through a with normal n on which a box about the origin lies; 0 if it meets it."""
     distance = nx * ax + ny * ay
     extent = length * ti.abs(nx * c + ny * s) + width * ti.abs(ny * c - nx * s)
     return ti.select(distance > extent, 1.0, ti.select(distance < -extent, -1.0, 0.0))
@@ -124,14 +125,12 @@ def corners_cross(
     bx: ti.f32,
     by: ti.f32,
 ) -> ti.i32:
-    """1 if the straight path of a corner, from the box at p with yaw (pc, ps) to that at the origin, crosses segment a-b."""
+    """1 if a corner's straight path, from the box at p with yaw (pc, ps) to that at the origin, crosses segment a-b."""
     hit = 0
     for corner in range(4):
         l = ti.select(corner < 2, length, -length)
         n = ti.select(corner % 2 == 0, width, -width)
-        hit |= segments_cross(
-            px + l * pc - n * ps, py + l * ps + n * pc, l * c - n * s, l * s + n * c, ax, ay, bx, by
-        )
+        hit |= segments_cross(px + l * pc - n * ps, py + l * ps + n * pc, l * c - n * s, l * s + n * c, ax, ay, bx, by)
     return hit
 
 

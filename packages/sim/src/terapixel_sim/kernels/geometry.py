@@ -31,12 +31,20 @@ def box_gap(
 ):
     """The largest separation of boxes i and j over their four axes, and that axis pointing from i to j.
 
-    By the separating axis theorem it is negative iff the boxes overlap (then the least depth over these axes), and never
-    more than the distance between them; it is at least the distance / sqrt(2).
+    By the separating axis theorem it is negative iff the boxes overlap (then the least depth over these axes), and
+    never more than the distance between them; it is at least the distance / sqrt(2).
 
     Args:
-        dx, dy: centre of j minus centre of i [m].
-        ci, si, li, wi, cj, sj, lj, wj: cosine and sine of yaw, half length and half width of each box.
+        dx: centre of j minus centre of i [m].
+        dy: likewise.
+        ci: cosine of the yaw of i.
+        si: its sine.
+        li: half length of i [m].
+        wi: half width of i [m].
+        cj: as for i.
+        sj: as for i.
+        lj: as for i.
+        wj: as for i.
     """
     c = ci * cj + si * sj
     s = ti.abs(ci * sj - si * cj)
@@ -90,14 +98,23 @@ def swept_boxes_touch(
 ) -> ti.i32:
     """1 if two boxes touch while both move straight and turn evenly over one step, by conservative advancement.
 
-    Along the separating axis of the present moment the gap closes no faster than the relative motion along it plus the
-    turning of both half diagonals (Mirtich 1996, "Impulse-based dynamic simulation", section 2.3), so time may advance by gap / rate without
-    missing a contact.
+    Along the separating axis of the present moment the gap closes no faster than the relative motion along it plus
+    the turning of both half diagonals (Mirtich 1996, "Impulse-based dynamic simulation"), so time may
+    advance by gap / rate without missing a contact.
 
     Args:
-        dx, dy: centre of j minus centre of i at the beginning [m].
-        vx, vy: its change over the step [m].
-        yaw_i, turn_i, li, wi: yaw at the beginning, its change, half length, half width; likewise for j.
+        dx: centre of j minus centre of i at the beginning [m].
+        dy: likewise.
+        vx: its change over the step [m].
+        vy: likewise.
+        yaw_i: yaw of i at the beginning.
+        turn_i: its change over the step.
+        li: half length of i [m].
+        wi: half width of i [m].
+        yaw_j: as for i.
+        turn_j: as for i.
+        lj: as for i.
+        wj: as for i.
     """
     turning = ti.sqrt(li * li + wi * wi) * ti.abs(turn_i) + ti.sqrt(lj * lj + wj * wj) * ti.abs(turn_j)
     t = 0.0
@@ -106,9 +123,7 @@ def swept_boxes_touch(
     while moving == 1:
         pi = yaw_i + t * turn_i
         pj = yaw_j + t * turn_j
-        gap, nx, ny = box_gap(
-            dx + t * vx, dy + t * vy, ti.cos(pi), ti.sin(pi), li, wi, ti.cos(pj), ti.sin(pj), lj, wj
-        )
+        gap, nx, ny = box_gap(dx + t * vx, dy + t * vy, ti.cos(pi), ti.sin(pi), li, wi, ti.cos(pj), ti.sin(pj), lj, wj)
         closing = -(vx * nx + vy * ny)
         rate = turning + ti.select(closing > 0.0, closing, 0.0)
         if gap > TOUCH_M and rate * (1.0 - t) > gap:
@@ -124,7 +139,10 @@ def swept_boxes_touch(
 def segment_meets_box(
     ax: ti.f32, ay: ti.f32, bx: ti.f32, by: ti.f32, c: ti.f32, s: ti.f32, length: ti.f32, width: ti.f32
 ) -> ti.i32:
-    """1 if segment a-b, relative to the box's centre, meets the box (separating axes: the box's two and the segment's normal)."""
+    """1 if segment a-b, relative to the box's centre, meets the box.
+
+    The separating axes are the box's two and the segment's normal.
+    """
     px = ax * c + ay * s
     py = ay * c - ax * s
     qx = bx * c + by * s
@@ -149,7 +167,7 @@ def left_of(px: ti.f32, py: ti.f32, ax: ti.f32, ay: ti.f32, bx: ti.f32, by: ti.f
 def segments_cross(
     px: ti.f32, py: ti.f32, qx: ti.f32, qy: ti.f32, ax: ti.f32, ay: ti.f32, bx: ti.f32, by: ti.f32
 ) -> ti.i32:
-    """1 if path p-q crosses segment a-b. Half open: a path through the joint of two segments crosses just one of them."""
+    """1 if path p-q crosses segment a-b, half open: through the joint of two segments it crosses just one of them."""
     return ti.cast(
         left_of(ax, ay, px, py, qx, qy) != left_of(bx, by, px, py, qx, qy)
         and left_of(px, py, ax, ay, bx, by) != left_of(qx, qy, ax, ay, bx, by),

@@ -38,8 +38,8 @@ def lane_point(bank_i: ti.template(), bank_f: ti.template(), lane: ti.i32, s: ti
     """The centre line at arc length `s`, which is clamped to [0, LENGTH].
 
     Returns:
-        x, y, z [m], cosine and sine of the heading, lane width [m], grade dz/ds. Linear between the lane's evenly spaced
-        points; the tangent is renormalised.
+        x, y, z [m], cosine and sine of the heading, lane width [m], grade dz/ds. Linear between the lane's evenly
+        spaced points; the tangent is renormalised.
     """
     row = bank_i[Head.LANES] + lane * LANE_INTS
     last = bank_i[row + LaneInt.NUM_POINTS] - 2
@@ -102,13 +102,18 @@ def nearest_lane(
 ):
     """The lane that fits a pose best, by the lowest score 0.7 distance / 4 m + 0.3 |heading error| / pi.
 
-    The distance is that to the nearest centre-line segment of the cell's list (not the lateral offset); the lane `previous`
-    gets 0.05 off, so that an agent between two lanes does not flicker. Segments on another level are left out.
+    The distance is that to the nearest centre-line segment of the cell's list (not the lateral offset); the lane
+    `previous` gets 0.05 off, so that an agent between two lanes does not flicker. Segments on another level are left
+    out.
 
     Args:
-        bank_i, bank_f: the map bank.
+        bank_i: integers of the map bank.
+        bank_f: its floats.
         map_id: index of the map in the bank.
-        x, y, z, yaw: pose [m, rad].
+        x: position [m].
+        y: position [m].
+        z: road height [m].
+        yaw: heading [rad].
         previous: the lane of the step before, or -1.
 
     Returns:

@@ -188,7 +188,7 @@ def observe_route(
     bytes_: ti.template(),
     offsets: ti.template(),
 ):
-    """`route`, and `command`: goal k lies at arc length ROUTE_LENGTH (k + 1) / goals; those from SlotCol.GOAL on are shown."""
+    """`route`, and `command`: the goals from SlotCol.GOAL on; goal k lies at ROUTE_LENGTH (k + 1) / goals."""
     points = offsets[2 * Leaf.ROUTE_MASK + 1]
     goals = offsets[2 * Leaf.COMMAND_MASK + 1]
     length = agents[w, a, AgentCol.ROUTE_LENGTH]
@@ -286,17 +286,21 @@ def observe_partners(
     for r in range(count):
         b = near[r]
         k = o + PARTNER * r
+        # all loads before the stores: a store may alias them, and their addresses would be worked out anew
         dx = agents[w, b, AgentCol.X] - ego[0]
         dy = agents[w, b, AgentCol.Y] - ego[1]
+        dz = agents[w, b, AgentCol.Z] - ego[2]
+        length = agents[w, b, AgentCol.LENGTH]
+        width = agents[w, b, AgentCol.WIDTH]
+        vb = agents[w, b, AgentCol.SPEED]
         turn = agents[w, b, AgentCol.YAW] - yaw
         c = ti.cos(turn)
         s = ti.sin(turn)
-        vb = agents[w, b, AgentCol.SPEED]
         floats[k + PartnerObs.X] = along(ego, dx, dy) * XY
         floats[k + PartnerObs.Y] = aside(ego, dx, dy) * XY
-        floats[k + PartnerObs.Z] = (agents[w, b, AgentCol.Z] - ego[2]) * HEIGHT
-        floats[k + PartnerObs.LENGTH] = agents[w, b, AgentCol.LENGTH] * LENGTH
-        floats[k + PartnerObs.WIDTH] = agents[w, b, AgentCol.WIDTH] * WIDTH
+        floats[k + PartnerObs.Z] = dz * HEIGHT
+        floats[k + PartnerObs.LENGTH] = length * LENGTH
+        floats[k + PartnerObs.WIDTH] = width * WIDTH
         floats[k + PartnerObs.COS] = c
         floats[k + PartnerObs.SIN] = s
         floats[k + PartnerObs.SPEED] = vb * SPEED
@@ -348,15 +352,19 @@ def observe_pieces(
             dy = bank_f[p + ObsSegment.Y] - ego[1]
             cos = bank_f[p + ObsSegment.COS]
             sin = bank_f[p + ObsSegment.SIN]
+            dz = bank_f[p + ObsSegment.Z] - ego[2]
+            half_length = bank_f[p + ObsSegment.HALF_LENGTH]
+            width = bank_f[p + ObsSegment.WIDTH]
+            limit = bank_f[p + ObsSegment.LIMIT]
             floats[k + LaneObs.X] = along(ego, dx, dy) * XY
             floats[k + LaneObs.Y] = aside(ego, dx, dy) * XY
-            floats[k + LaneObs.Z] = (bank_f[p + ObsSegment.Z] - ego[2]) * HEIGHT
-            floats[k + LaneObs.HALF_LENGTH] = bank_f[p + ObsSegment.HALF_LENGTH] * LENGTH
+            floats[k + LaneObs.Z] = dz * HEIGHT
+            floats[k + LaneObs.HALF_LENGTH] = half_length * LENGTH
             floats[k + LaneObs.COS] = along(ego, cos, sin)
             floats[k + LaneObs.SIN] = aside(ego, cos, sin)
             if is_lane:
-                floats[k + LaneObs.WIDTH] = bank_f[p + ObsSegment.WIDTH] * WIDTH
-                floats[k + LaneObs.LIMIT] = bank_f[p + ObsSegment.LIMIT] * SPEED
+                floats[k + LaneObs.WIDTH] = width * WIDTH
+                floats[k + LaneObs.LIMIT] = limit * SPEED
             count += 1
         clear(floats, o + columns * count, o + columns * rows)
         set_mask(bytes_, mask, rows, count)
@@ -425,19 +433,33 @@ def observe(
 ) -> None:
     """Fill the rows of every agent in the masked worlds; reward and flags are left alone.
 
-    Agents that act next, and those that time has run out for (so that a bootstrap sees their true last observation), get
-    full rows; `live` is true for the former only. All other rows of masked worlds become zero, their masks false.
+    Agents that act next get full rows, and so do those whose time has run out, for a bootstrap needs their true last
+    observation; `live` is true for the former only. All other rows of masked worlds become zero, their masks false.
 
     Args:
-        agents: f32 [W, A, ..], `slots` i32 [W, A, ..], `world` i32 [W, ..]: the state, not changed.
+        agents: f32 [W, A, AgentCol.ROUTE + 3 R]; the state is not changed.
+        slots: i32 [W, A, SlotCol.ROUTE + 2 R].
+        world: i32 [W, len(WorldCol)].
         mask: u8 [W], 1 to observe; the other worlds' rows stay bitwise as they are.
-        bank_ints: i32 [..] and `bank_floats` f32 [..]: the maps.
+        bank_ints: i32 [..], the maps.
+        bank_floats: f32 [..].
         buffers: of W worlds and A agents.
         params: of the same configuration as the buffers.
         seed: non-negative; of `draw`.
     """
     pad = GRAIN if agents.device.type == "cpu" else 1
     _observe(
-        agents, slots, world, mask, bank_ints, bank_floats, buffers.floats, buffers.bytes, buffers.offsets, params.values,
-        seed, buffers.config.partners, pad,
-    )  # fmt: skip
+        agents,
+        slots,
+        world,
+        mask,
+        bank_ints,
+        bank_floats,
+        buffers.floats,
+        buffers.bytes,
+        buffers.offsets,
+        params.values,
+        seed,
+        buffers.config.partners,
+        pad,
+    )

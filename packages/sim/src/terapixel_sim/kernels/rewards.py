@@ -1,7 +1,8 @@
 """Terms of the reward, one function each. Twin: `reference/rewards.py`.
 
-Equations as published for the Gigaflow simulator (Cusumano-Towner et al. 2025) and its open re-implementations; alpha is
-the agent's own coefficient (`layout.Condition`), th the heading error and x the offset from the lane, v the signed speed.
+Equations as published for the Gigaflow simulator (Cusumano-Towner et al. 2025) and its open re-implementations; alpha
+is the agent's own coefficient (`layout.Condition`), th the heading error and x the offset from the lane, v the signed
+speed.
 
 | term | a step | scales with dt |
 |---|---|---|

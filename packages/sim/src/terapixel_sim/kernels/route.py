@@ -1,8 +1,8 @@
 """Points on an agent's route, and the agent's place on it.
 
-A route is a chain of entries (lane a, lane b, start on a, start on b, length). With a == b an entry follows one lane; otherwise
-it is a lane change, whose position blends from a to b with the weight 3 t^2 - 2 t^3, t = u / length (smoothstep), at equal
-arc lengths u on both. Twin: `reference/route.py`.
+A route is a chain of entries (lane a, lane b, start on a, start on b, length). With a == b an entry follows one lane;
+otherwise it is a lane change, whose position blends from a to b with the weight 3 t^2 - 2 t^3, t = u / length
+(smoothstep), at equal arc lengths u on both. Twin: `reference/route.py`.
 """
 
 from ..layout import AgentCol, Head, LaneFloat, LaneInt, PointCol, SlotCol
@@ -87,7 +87,8 @@ def route_point(
     """The route of agent `a` of world `w` at arc length `s` [m]; before its start and beyond its end straight on.
 
     Returns:
-        x, y, z [m], cosine and sine of the heading, lane width [m], speed limit [m/s] (in a lane change that of the nearer lane).
+        x, y, z [m], cosine and sine of the heading, lane width [m], speed limit [m/s] (in a lane change that of the
+        nearer lane).
     """
     e, start = route_entry(agents, slots, w, a, s)
     return entry_point(agents, slots, bank_i, bank_f, w, a, e, s - start)
@@ -118,8 +119,8 @@ def route_project(
 ):
     """The route point nearest to the agent, from 5 m behind its ROUTE_S to 10 m + `travelled` ahead of it.
 
-    The window keeps the answer on the right branch where a route comes back to itself. On lanes the search runs over the
-    lane's own segments, in lane changes over 1 m chords.
+    The window keeps the answer on the right branch where a route comes back to itself. On lanes the search runs over
+    the lane's own segments, in lane changes over 1 m chords.
 
     Returns:
         (arc length s [m], entry, distance [m], lateral offset positive left [m], yaw minus route heading in (-pi, pi]).

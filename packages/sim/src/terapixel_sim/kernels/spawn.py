@@ -1,7 +1,7 @@
 """Starts episodes: which map, who stands where, how big and how fast, on which route, with which coefficients.
 
-Every number is drawn from the counters of `random.py`, so a world's start depends on (seed, world id, episode) only. The
-twin is `reference/spawn.py`.
+Every number is drawn from the counters of `random.py`, so a world's start depends on (seed, world id, episode) only.
+The twin is `reference/spawn.py`.
 """
 
 import math

@@ -1,8 +1,8 @@
 """One step of all worlds in one kernel: move every agent, judge what happened, then reward and end.
 
-Loops, in order: agents move and find their place on lanes and route (each on its own); collisions of a world; responses,
-rewards and ends of a world. All infractions of a step are found before any takes effect, so no agent's fate depends on the
-order of the slots.
+Loops, in order: agents move and find their place on lanes and route (each on its own); collisions of a world;
+responses, rewards and ends of a world. All infractions of a step are found before any takes effect, so no agent's
+fate depends on the order of the slots.
 """
 
 import math
@@ -100,15 +100,19 @@ def step(
     """Advance every running world by one step, in place; worlds that are done keep their state.
 
     Args:
-        agents, slots, world: the state, see `layout`.
-        bank_ints, bank_floats: the map bank, see `layout.Head`.
+        agents: the state, f32 [W, A, ..], columns in `layout`.
+        slots: i32 [W, A, ..].
+        world: i32 [W, ..].
+        bank_ints: the map bank, see `layout.Head`.
+        bank_floats: likewise.
         action: int64 [W, A] in 0..11, or f32 [W, A, 2] in [-1, 1]; ignored for slots that are not live.
         reward: f32 [W, A], overwritten; 0 for slots that did not act.
-        terminated, truncated: bool or u8 [W, A], overwritten; exactly one is set, once, when an agent's episode ends.
+        terminated: bool or u8 [W, A], overwritten.
+        truncated: likewise; exactly one of both is set, once, when an agent's episode ends.
         params: the scalars, on the same device.
     """
     cpu = agents.device.type == "cpu"
-    # Taichi gives each CPU thread at least 512 iterations: idle ones between the real ones spread few worlds over all threads
+    # Taichi gives a CPU thread at least 512 iterations; idle ones in between spread few worlds over all threads
     _step(
         agents,
         slots,
@@ -308,8 +312,8 @@ def settle_agent(
 ):
     """Reward a live agent and end it if an infraction or its last goal says so.
 
-    Of two infractions in one step only one is charged and responded to: leaving the road goes before a collision, unless it
-    is the one that is ignored. The event bits tell both.
+    Of two infractions in one step only one is charged and responded to: leaving the road goes before a collision,
+    unless it is the one that is ignored. The event bits tell both.
     """
     event = slots[w, a, SlotCol.EVENT]
     on_collision = params[Param.ON_COLLISION]
@@ -380,7 +384,5 @@ def drive_reward(agents: ti.template(), params: ti.template(), w: ti.i32, a: ti.
     moving = ti.cast(ti.abs(speed) > MOVING_MPS, ti.i32)
     total += timestep_reward(agents[w, a, weights + Condition.TIMESTEP], moving, dt)
     total += reverse_reward(agents[w, a, weights + Condition.REVERSE], speed, dt)
-    total += overspeed_reward(
-        agents[w, a, weights + Condition.OVERSPEED], speed, agents[w, a, AgentCol.LANE_LIMIT]
-    )
+    total += overspeed_reward(agents[w, a, weights + Condition.OVERSPEED], speed, agents[w, a, AgentCol.LANE_LIMIT])
     return total + progress_reward(params[Param.PROGRESS], agents[w, a, AgentCol.PROGRESS_STEP])

@@ -27,8 +27,8 @@ EDGE_TOLERANCE_M = 0.25
 MAX_COORDINATE_M = 50_000.0
 """Beyond it float32 is coarser than half a centimetre."""
 
-_INT_TABLES = [h for h in Head if h.name[:2] != "F_" and h.name[:4] != "NUM_" and h != Head.SIZE]
-_FLOAT_TABLES = [h for h in Head if h.name[:2] == "F_"]
+_INT_TABLES: list[Head] = [h for h in Head if h.name[:2] != "F_" and h.name[:4] != "NUM_" and h != Head.SIZE]
+_FLOAT_TABLES: list[Head] = [h for h in Head if h.name[:2] == "F_"]
 _COLUMNS = {
     Head.MAPS: len(MapInt),
     Head.LANES: len(LaneInt),
@@ -213,13 +213,14 @@ def _rings(road_map: RoadMap) -> list[Points]:
 
 
 def _area(rings: list[Points]) -> BaseGeometry:
-    return shapely.build_area(shapely.multilinestrings([shapely.linestrings(r[:, :2]) for r in rings]))
+    return shapely.build_area(shapely.MultiLineString([r[:, :2] for r in rings]))
 
 
 def _edge_pieces(rings: list[Points]) -> NDArray[np.float64]:
     """Cut coarsened edges into pieces of at most `EDGE_PIECE_M` [m, len(ObsSegment)]."""
-    coarse = [shapely.get_coordinates(shapely.simplify(shapely.linearrings(r), EDGE_TOLERANCE_M), include_z=True) for r in rings]
-    ends = np.concatenate([np.hstack([r[:-1], r[1:]]) for r in coarse])
+    coarse = [shapely.simplify(shapely.linearrings(r), EDGE_TOLERANCE_M) for r in rings]
+    points = [shapely.get_coordinates(ring, include_z=True) for ring in coarse]
+    ends = np.concatenate([np.hstack([r[:-1], r[1:]]) for r in points])
     length = np.hypot(*(ends[:, 3:5] - ends[:, :2]).T)
     counts = np.maximum(np.ceil(length / EDGE_PIECE_M - 1e-9), 1).astype(np.int64)
     owner = np.repeat(np.arange(len(ends)), counts)

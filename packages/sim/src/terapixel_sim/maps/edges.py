@@ -21,7 +21,7 @@ TOLERANCE_M = 0.02
 
 
 def _lane_polygon(lane: Lane) -> BaseGeometry:
-    polygon = shapely.polygons(np.concatenate([lane.left[:, :2], lane.right[::-1, :2]]))
+    polygon = shapely.Polygon(np.concatenate([lane.left[:, :2], lane.right[::-1, :2]]))
     if shapely.is_valid(polygon):
         return polygon
     # a boundary that folds back on itself in a tight bend: take the strip piece by piece
@@ -29,8 +29,8 @@ def _lane_polygon(lane: Lane) -> BaseGeometry:
     return shapely.union_all(shapely.convex_hull(shapely.polygons(quads)))
 
 
-def _polygons(geometry: BaseGeometry) -> list[BaseGeometry]:
-    return [p for p in shapely.get_parts(geometry) if p.geom_type == "Polygon" and p.area > 0.01]
+def _polygons(geometry: BaseGeometry) -> list[shapely.Polygon]:
+    return [p for p in shapely.get_parts(geometry) if isinstance(p, shapely.Polygon) and p.area > 0.01]
 
 
 def drivable_area(lanes: Iterable[Lane], areas: Iterable[Points] = ()) -> BaseGeometry:
@@ -49,8 +49,8 @@ def drivable_area(lanes: Iterable[Lane], areas: Iterable[Points] = ()) -> BaseGe
     Raises:
         ValueError: nothing to unite.
     """
-    parts = [_lane_polygon(lane) for lane in lanes]
-    parts += [shapely.make_valid(shapely.polygons(np.asarray(a, dtype=np.float64)[:, :2])) for a in areas]
+    parts: list[BaseGeometry] = [_lane_polygon(lane) for lane in lanes]
+    parts += [shapely.make_valid(shapely.Polygon(np.asarray(a, dtype=np.float64)[:, :2])) for a in areas]
     if not parts:
         raise ValueError("drivable_area: expected at least one lane or area, got none")
     union = shapely.union_all(parts)

@@ -75,7 +75,7 @@ class Grid:
         cell, segment = self.within(segments, LANE_REACH_M)
         empty = np.setdiff1d(np.arange(self.nx * self.ny), cell)
         points = shapely.points(self.centres()[empty])
-        tree = shapely.STRtree(shapely.linestrings(segments.reshape(-1, 2, 2)))
+        tree = shapely.STRtree(np.asarray(shapely.linestrings(segments.reshape(-1, 2, 2))))
         far, item = tree.query_nearest(points, max_distance=MARGIN_M + _HALF_DIAGONAL_M)
         order = np.lexsort((item, far))
         far, first = np.unique(far[order], return_index=True)
@@ -89,7 +89,9 @@ class Grid:
         Returns:
             Indices [cells, count], by distance, then index; -1 padded.
         """
-        distance, index = cKDTree(middles).query(self.centres(), k=np.arange(1, count + 1), distance_upper_bound=NEAR_M)
+        ranks = np.arange(1, count + 1)
+        found = cKDTree(middles).query(self.centres(), k=ranks, distance_upper_bound=NEAR_M)
+        distance, index = np.asarray(found[0]), np.asarray(found[1])
         order = np.lexsort((index, distance), axis=1)
         index = np.take_along_axis(index, order, axis=1)
         return np.where(index == len(middles), -1, index).astype(np.int64)

@@ -13,7 +13,7 @@ from pathlib import Path
 from .edges import drivable_edges
 from .opendrive_file import read_tree
 from .opendrive_join import build_lanes, chains, set_neighbours
-from .opendrive_lanes import Key, SectionFrame, Strip, section_frames, strips
+from .opendrive_lanes import Key, SectionFrame, Strip, bare_areas, section_frames, strips
 from .opendrive_links import link
 from .opendrive_marks import markings
 from .opendrive_records import Records, read_records
@@ -63,7 +63,7 @@ def load_opendrive(path: str | PathLike[str]) -> RoadMap:
         name=path.name.removesuffix(".gz").removesuffix(".xodr"),
         lanes=lanes,
         markings=paint,
-        edges=drivable_edges(lanes),
+        edges=drivable_edges(lanes, [area for frame in frames for area in bare_areas(frame)]),
         notes=_notes(records.skipped),
     ).validate()
 

@@ -34,7 +34,7 @@ class Geometry:
     kind: str
     """line | arc | spiral | poly3 | paramPoly3"""
     parameters: tuple[float, ...]
-    """arc: curvature; spiral: curvature at start and end [1/m]; poly3: a b c d; paramPoly3: aU to dU, aV to dV, p per metre."""
+    """arc: curvature; spiral: curvature at start and end [1/m]; poly3: a to d; paramPoly3: aU to dV, p per metre."""
 
     def local(self, ds: Array) -> tuple[Array, Array, Array]:
         """Position u, v [m] and heading [rad] in the record's frame, `ds` [m] after its start."""

@@ -20,6 +20,7 @@ from .opendrive_records import DRIVABLE, LaneRecord, Road, Section
 
 DEFAULT_SPEED = 13.89  # [m/s]
 NARROWEST = 1.0  # narrower parts of a lane are cut off [m]
+BARE = 2.4  # unmarked ground of a junction at least this wide is a lane's width of asphalt [m]
 SHORTEST = 0.1  # shorter lanes are left out and linked through [m]
 
 Key = tuple[str, int, int]
@@ -156,6 +157,27 @@ def strips(frame: SectionFrame, skipped: Counter[str]) -> tuple[list[Strip], lis
             found.append(strip)
     skipped["lanes shorter than 0.1 m, linked through"] += len(short)
     return found, short
+
+
+def bare_areas(frame: SectionFrame) -> list[Array]:
+    """Ground of a junction that no connection uses although traffic passes outside it.
+
+    Where a central turning lane stops at a junction, its width goes on through it as a lane of type none. It is as much
+    asphalt as the lanes around it; without it an edge would stand in the middle of the junction.
+
+    Returns:
+        Polygons [n, 3] of lanes of type none, at least 2.4 m wide, between the centre lane and a drivable lane.
+    """
+    if frame.road.junction == "-1":
+        return []
+    used = [i for i, lane in frame.section.lanes.items() if lane.kind in DRIVABLE]
+    found = []
+    for lane in frame.section.lanes.values():
+        inner, outer = frame.borders[lane.id]
+        within = any(i * lane.id > 0 and abs(i) > abs(lane.id) for i in used)
+        if lane.kind == "none" and within and np.abs(outer - inner).min() >= BARE:
+            found.append(np.concatenate([frame.points(inner), frame.points(outer)[::-1]]))
+    return found
 
 
 def _strip(frame: SectionFrame, lane: LaneRecord, key: Key) -> Strip | None:

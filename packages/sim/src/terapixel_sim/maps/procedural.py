@@ -145,7 +145,8 @@ def _roundabout(builder: Builder, centre: Vector, radius: float, arms: list[Arm]
     junction = builder.new_junction()
     half = np.radians(28.0)
     gates = [(arm.heading - half, arm.heading + half) for arm in arms]
-    across, between = [], []
+    across: list[int] = []
+    between: list[int] = []
     for k, (leave, join) in enumerate(gates):
         following = gates[(k + 1) % len(gates)][0]
         for start, end, ids in ((leave, join, across), (join, following, between)):

@@ -13,7 +13,8 @@ def off_road(bank: Bank, map_id: int, before: Box, box: Box, z: float, on_lane: 
     Args:
         bank: the map bank.
         map_id: index of the map.
-        before, box: the previous and the present box.
+        before: the previous box.
+        box: the present box.
         z: road height of the agent; edges of other levels do not count.
         on_lane: the centre lies within half a width of a lane of its level, and so inside.
     """

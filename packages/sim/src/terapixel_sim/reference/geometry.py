@@ -23,7 +23,8 @@ def box_gap(i: Box, j: Box) -> tuple[float, float, float]:
     for yaw in (i[2], i[2] + math.pi / 2, j[2], j[2] + math.pi / 2):
         nx, ny = math.cos(yaw), math.sin(yaw)
         extent = sum(
-            b[3] * abs(nx * math.cos(b[2]) + ny * math.sin(b[2])) + b[4] * abs(ny * math.cos(b[2]) - nx * math.sin(b[2]))
+            b[3] * abs(nx * math.cos(b[2]) + ny * math.sin(b[2]))
+            + b[4] * abs(ny * math.cos(b[2]) - nx * math.sin(b[2]))
             for b in (i, j)
         )
         along = dx * nx + dy * ny
@@ -33,12 +34,16 @@ def box_gap(i: Box, j: Box) -> tuple[float, float, float]:
     return best
 
 
-def swept_boxes_touch(i: Box, j: Box, motion_i: tuple[float, float, float], motion_j: tuple[float, float, float]) -> bool:
+def swept_boxes_touch(
+    i: Box, j: Box, motion_i: tuple[float, float, float], motion_j: tuple[float, float, float]
+) -> bool:
     """Whether two boxes touch while both move by (dx, dy, dyaw), straight and evenly, by conservative advancement.
 
     Args:
-        i, j: the boxes at the beginning.
-        motion_i, motion_j: change of x, y [m] and yaw [rad] over the step.
+        i: a box at the beginning.
+        j: the other.
+        motion_i: change of x, y [m] and yaw [rad] of i over the step.
+        motion_j: that of j.
     """
     turning = math.hypot(i[3], i[4]) * abs(motion_i[2]) + math.hypot(j[3], j[4]) * abs(motion_j[2])
     t = 0.0
@@ -86,7 +91,7 @@ def left_of(p: Point, a: Point, b: Point) -> bool:
 
 
 def segments_cross(p: Point, q: Point, a: Point, b: Point) -> bool:
-    """Whether path p-q crosses segment a-b, half open: through the joint of two segments it crosses just one of them."""
+    """Whether path p-q crosses segment a-b, half open: at the joint of two segments it crosses just one of them."""
     return left_of(a, p, q) != left_of(b, p, q) and left_of(p, a, b) != left_of(q, a, b)
 
 

@@ -26,7 +26,9 @@ def observe_agent(
     """Every leaf of agent `a`.
 
     Args:
-        agents: [A, AgentCol.ROUTE + 3 R] of its world, `slots` [A, SlotCol.ROUTE + 2 R] and `world` [len(WorldCol)] likewise.
+        agents: [A, AgentCol.ROUTE + 3 R], those of its world.
+        slots: [A, SlotCol.ROUTE + 2 R].
+        world: [len(WorldCol)].
         bank: the maps.
         config: the simulator's.
         seed: of `draw`.
@@ -136,7 +138,7 @@ def _pieces(me: Array, world: Array, bank: Bank, kind: str, count: int) -> Array
     table = int(bank.ints[Head[f"F_OBS_{kind}"]])
     out = np.zeros((len(items), 8))
     for i, item in enumerate(items):
-        p = bank.floats[table + item * len(ObsSegment) :][: len(ObsSegment)].astype(np.float64)
+        p = np.array(bank.floats[table + item * len(ObsSegment) :][: len(ObsSegment)], dtype=np.float64)
         x, y, c, s = _to_ego(me, p[ObsSegment.X], p[ObsSegment.Y], p[ObsSegment.COS], p[ObsSegment.SIN])
         z = p[ObsSegment.Z] - me[AgentCol.Z]
         out[i] = [x, y, z, p[ObsSegment.HALF_LENGTH], c, s, p[ObsSegment.WIDTH], p[ObsSegment.LIMIT]]
@@ -151,14 +153,13 @@ def _vectors(
         v[f"{name}_COS"], v[f"{name}_SIN"] = math.cos(v[f"{name}_HEADING"]), math.sin(v[f"{name}_HEADING"])
     v["ROUTE_LEFT"] = v["ROUTE_LENGTH"] - v["ROUTE_S"]
     ego = {name: v[name] / scale for name, (_, scale, _) in COLUMNS["ego"].items()}
-    for name, low, high in (("LANE_OFFSET", -1, 1), ("ROUTE_OFFSET", -2, 2), ("STOPPED", 0, 1)):
+    for name, low, high in (("LANE_OFFSET", -1.0, 1.0), ("ROUTE_OFFSET", -2.0, 2.0), ("STOPPED", 0.0, 1.0)):
         ego[name] = min(max(ego[name], low), high)
 
     condition = np.zeros(len(CONDITION_BOUNDS))
     for c, (name, (low, high)) in enumerate(CONDITION_BOUNDS.items()):
-        value = float(me[AgentCol.CONDITION + c])
-        if name in GAINS:
-            low, high, value = math.log(low), math.log(high), math.log(value)
+        scale = math.log if name in GAINS else float
+        low, high, value = scale(low), scale(high), scale(float(me[AgentCol.CONDITION + c]))
         condition[c] = np.clip(2 * (value - low) / (high - low) - 1, -1, 1)
 
     manoeuvre = np.zeros(len(MANOEUVRES))

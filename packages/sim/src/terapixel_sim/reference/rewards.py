@@ -27,9 +27,15 @@ def terms(
     Args:
         weights: coefficients by the lower-case names of `layout.Condition`.
         dt: length of the step [s].
-        speed, accel, lat_accel, jerk: after the step (SI units), before an infraction stops the car.
+        speed: signed speed after the step, before an infraction stops the car [m/s].
+        accel: longitudinal acceleration after the step [m/s2].
+        lat_accel: lateral acceleration after the step [m/s2].
+        jerk: magnitude of the mean jerk felt [m/s3].
         on_lane: whether there is a lane within reach.
-        offset, heading, lane_width, limit: relation to that lane [m, rad, m, m/s].
+        offset: lateral offset from that lane [m].
+        heading: yaw minus that lane's heading [rad].
+        lane_width: its width [m].
+        limit: its speed limit [m/s].
     """
     cos = math.cos(heading)
     d = min(abs(offset - weights["center_bias"]), FAR_M)

@@ -60,7 +60,12 @@ def route_point(bank: Bank, route: Sequence[Entry], s: float) -> RoutePoint:
 
 
 def route_project(
-    bank: Bank, route: Sequence[Entry], pose: tuple[float, float, float], last_s: float, travelled: float, samples: int = 4000
+    bank: Bank,
+    route: Sequence[Entry],
+    pose: tuple[float, float, float],
+    last_s: float,
+    travelled: float,
+    samples: int = 4000,
 ) -> tuple[float, float, float, float]:
     """The route point nearest to a pose, within 5 m behind `last_s` and 10 m + `travelled` ahead of it.
 

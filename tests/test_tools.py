@@ -1,4 +1,4 @@
-"""Configuration, run folders and mistakes: each mistake is one line that says what, where and what is allowed, and status 2."""
+"""Configuration, run folders and mistakes: a mistake is one line that says what, where and what is allowed."""
 
 import json
 import subprocess
@@ -12,7 +12,6 @@ from _config import load
 from _progress import ProgressBar
 from _run import Named, cli, open_run
 from _structure import ConfigError, structure
-
 from terapixel_sim import SimConfig, Simulator
 
 CONFIGS = Path(__file__).resolve().parent.parent / "tools" / "configs"
@@ -180,9 +179,11 @@ def test_a_mistake_in_the_training_configuration(run_tool, overrides, message):
 
 OPENDRIVE = """<?xml version="1.0"?>
 <OpenDRIVE><header revMajor="1" revMinor="4" name="t"/>
-<road id="1" length="50" junction="-1"><planView><geometry s="0" x="0" y="0" hdg="0" length="50"><line/></geometry></planView>
+<road id="1" length="50" junction="-1"><planView>
+<geometry s="0" x="0" y="0" hdg="0" length="50"><line/></geometry></planView>
 <lanes><laneSection s="0"><center><lane id="0" type="none"/></center>
-<right><lane id="-1" type="sidewalk"><width sOffset="0" a="3.5" b="0" c="0" d="0"/></lane></right></laneSection></lanes></road>
+<right><lane id="-1" type="sidewalk">
+<width sOffset="0" a="3.5" b="0" c="0" d="0"/></lane></right></laneSection></lanes></road>
 </OpenDRIVE>"""
 
 
@@ -300,7 +301,6 @@ def test_import_map_writes_a_map_that_loads(run_tool, tmp_path):
     assert status == 0, err
     assert "agents" in out
     from PIL import Image
-
     from terapixel_sim import load_map
 
     assert len(load_map(tmp_path / "maps/town.npz").lanes) == len(load_map("grid:3").lanes)
@@ -321,7 +321,7 @@ def test_render_writes_a_picture_of_an_agents_view(run_tool, tmp_path):
 
 
 def test_bench_lines_say_what_was_measured(run_tool, tmp_path):
-    status, out, err = run_tool("bench", "step", "render", "--worlds", 2, "--json", "b.jsonl")
+    status, _, err = run_tool("bench", "step", "render", "--worlds", 2, "--json", "b.jsonl")
     assert status == 0, err
     lines = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
     assert [line["metric"] for line in lines] == ["step without observation", "render 64x64 rgb"]

@@ -104,7 +104,7 @@ def dashes(points: FloatArray, dash: float, gap: float) -> list[FloatArray]:
 
 
 def _areas(road_map: RoadMap) -> list[tuple[FloatArray, tuple[int, int, int]]]:
-    """Polygons and their colours in drawing order: lanes, and what closed edges enclose, an island inside its road last.
+    """Polygons and their colours in drawing order: lanes, then what closed edges enclose, an island after its road.
 
     A closed edge that runs counter-clockwise has the road inside, one that runs clockwise has it outside.
     """

@@ -1,7 +1,7 @@
 """Read a YAML file with `key.sub=value` overrides into frozen dataclasses.
 
-OmegaConf parses (so `${seed}` interpolates, duplicate keys are refused and `1e-3` is a number); `structure` checks every key
-and type against the dataclass, because an error should name the full key, what is allowed and the nearest right name.
+OmegaConf parses, so `${seed}` interpolates, duplicate keys are refused and `1e-3` is a number. `structure` checks every
+key and type against the dataclass, so that an error names the full key, what is allowed and the nearest right name.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def separated(x: Tensor, y: Tensor, yaw: Tensor, length: Tensor, width: Tensor) 
         width: [W, A] [m].
 
     Returns:
-        f32 [W, A, A], symmetric [m]: the maximum over the four face normals (separating axis theorem for two rectangles).
+        f32 [W, A, A], symmetric [m]: the maximum over the four face normals (separating axis theorem).
     """
     dx, dy = x[:, None, :] - x[:, :, None], y[:, None, :] - y[:, :, None]
     turn = yaw[:, None, :] - yaw[:, :, None]

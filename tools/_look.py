@@ -1,4 +1,4 @@
-"""Another look of the same world: other colours, air and camera mounting by rendering anew, noise and blur in the image."""
+"""Another look of the same world: colours, air and camera mounting by rendering anew, noise and blur in the image."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NewLook:
 
 
 class LookPairs:
-    """Endless pairs of batches: the same moments in the known look and in the new one, as a policy's own driving meets them."""
+    """Endless pairs of batches: the same moments of a policy's driving in the known look and in the new one."""
 
     def __init__(self, sim: Any, policy: Policy, look: NewLook, *, every_s: float = 1.0) -> None:
         """Start driving.

@@ -12,11 +12,11 @@ with, over the steps in which the agent drove,
 - ttc: 1 unless, going straight on at constant speed, it would have hit a car ahead of it within 0.95 s at some step;
 - speed: 1 - mean excess over the limit / 2.23 m/s, at least 0;
 - lane: 1 if it was never more than 3.4 m from its lane's centre line, 0.5 up to 5.7 m, else 0;
-- comfort: share of its 10 s windows in which acceleration stayed in [-4.05, 2.4] m/s2 along and 4.89 m/s2 across, jerk within
-  4.13 m/s3 along, and yaw rate within 0.95 rad/s.
+- comfort: share of its 10 s windows in which acceleration stayed in [-4.05, 2.4] m/s2 along and 4.89 m/s2 across, jerk
+  within 4.13 m/s3 along, and yaw rate within 0.95 rad/s.
 
-A collision is the agent's fault if it was moving and what it touched stood still or had its centre ahead. What it touched is
-taken to be the car with the least gap after the step. These are approximations; do not compare the score with nuPlan's own.
+A collision is the agent's fault if it was moving and what it touched stood still or had its centre ahead. What it
+touched is taken to be the car with the least gap after the step. These are approximations, not nuPlan's own.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ def evaluate(sim: Any, policy: Policy, *, num_agents_total: int, greedy: bool = 
         greedy: Take the most likely action instead of a sample.
 
     Returns:
-        A row of metrics.json: `success`, `completion`, `collision`, `offroad`, `red_light`, `wrong_way` and `score`, each
-        {mean, low, high} with a 95 % interval clustered by world; `per_km` of the four rates; `km`, `n_agents`, `n_worlds`.
+        A row of metrics.json: `success`, `completion`, `collision`, `offroad`, `red_light`, `wrong_way` and `score`,
+        each {mean, low, high} with a 95 % interval clustered by world; `per_km` of the four rates; `km`, `n_agents` and
+        `n_worlds`.
     """
     if num_agents_total < 1:
         raise ValueError(f"num_agents_total: expected at least 1, got {num_agents_total}")
@@ -75,7 +76,7 @@ def row(agents: dict[str, Tensor]) -> dict[str, Any]:
 
 
 def interval(values: Tensor) -> dict[str, float]:
-    """Mean of values in [0, 1] with a 95 % interval whose unit is the world, since agents of a world are not independent.
+    """Mean of values in [0, 1] with a 95 % interval whose unit is the world: agents of one are not independent.
 
     Args:
         values: f64 [worlds, A]; `nan` does not count.

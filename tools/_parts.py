@@ -103,7 +103,7 @@ def _option(hint: Any, value: Any, where: str, build: bool) -> Any:
 
 
 def find(name: str, where: str) -> Callable[..., Any]:
-    """Import what `package.module:Name` or `file.py:Name` names; a relative file is looked for in the current directory.
+    """Import what `package.module:Name` or `file.py:Name` names; a relative file is looked for in the current folder.
 
     Raises:
         ConfigError: It cannot be found or is not callable.

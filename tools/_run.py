@@ -94,13 +94,9 @@ def open_run(name: str, resolved: Mapping[str, Any], *, resume: bool = False, re
 
 def versions(seed: Any = None) -> dict[str, Any]:
     """Versions of what computes, the commit if this is a clone, and the seed."""
-    installed = {}
-    for package in PACKAGES:
-        try:
-            installed[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            installed[package] = None
-    return {"python": platform.python_version(), "packages": installed, "git": git_hash(), "seed": seed}
+    found = {d.name: d.version for d in importlib.metadata.distributions()}
+    packages = {name: found.get(name) for name in PACKAGES}
+    return {"python": platform.python_version(), "packages": packages, "git": git_hash(), "seed": seed}
 
 
 def git_hash() -> str | None:

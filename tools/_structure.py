@@ -76,7 +76,7 @@ def _union(args: tuple[Any, ...], value: Any, where: str) -> Any:
     for candidate in candidates:
         try:
             return structure(candidate, value, where)
-        except ConfigError as error:
+        except ConfigError as error:  # noqa: PERF203 - one alternative after the other
             errors.append(error)
     if len(errors) == 1:
         raise errors[0]

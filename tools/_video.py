@@ -89,7 +89,7 @@ def picture(
 
 
 def planned(sim: Any, policy: Any, batch: TensorDict, ego: int) -> FloatArray | None:
-    """The path that a policy plans for agent `ego`, [9, 2] in the world frame from the rear axle on; None if it plans none."""
+    """The path that a policy plans for agent `ego` from its rear axle on, [9, 2] in the world frame, if it has one."""
     if not hasattr(policy, "head"):
         return None
     with torch.no_grad():
@@ -104,7 +104,7 @@ def planned(sim: Any, policy: Any, batch: TensorDict, ego: int) -> FloatArray | 
 
 
 def project(points: FloatArray, row: FloatArray, camera: Camera) -> list[list[tuple[float, float]]]:
-    """Pixels of a path on the road [n, 2] (world frame) in a camera of an agent, cut where it is not in front of the camera."""
+    """Pixels of a path on the road [n, 2] (world frame) in an agent's camera, cut where it is not ahead of it."""
     s = np.linspace(0, len(points) - 1, 8 * len(points))
     dense = np.column_stack([np.interp(s, np.arange(len(points)), points[:, k]) for k in (0, 1)])
     c, sn = math.cos(row[AgentCol.YAW]), math.sin(row[AgentCol.YAW])

@@ -1,10 +1,11 @@
-"""The kernel that speeds are compared with. Its size and form stay fixed, or ratios from different dates mean nothing."""
+# mypy: ignore-errors
+"""The kernel that speeds are compared with. It stays as it is, or ratios from different dates mean nothing."""
 
 from terapixel_sim.runtime import ti
 
 
 @ti.kernel
-def gather_multiply(
+def gather_multiply(  # noqa: ANN202 - Taichi reads the annotations
     x: ti.types.ndarray(ti.f32, ndim=1), index: ti.types.ndarray(ti.i32, ndim=1), y: ti.types.ndarray(ti.f32, ndim=1)
 ):
     for i in range(y.shape[0]):

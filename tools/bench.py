@@ -2,8 +2,8 @@
 
     python tools/bench.py render step observe ppo --json benchmarks/mine.jsonl
 
-Every line has a ratio to a yardstick, a gather-and-multiply kernel timed in the same run, because absolute speed depends on
-the machine and on what else it does. One thread unless `--threads` says otherwise; compile time is not counted.
+Every line has a ratio to a yardstick, a gather-and-multiply kernel timed in the same run, because absolute speed
+depends on the machine and on what else it does. One thread unless `--threads` says otherwise. Compiling is not timed.
 """
 
 from __future__ import annotations
@@ -88,23 +88,13 @@ def _step(words: argparse.Namespace) -> Iterator[Line]:
     sim = _simulator(words.worlds or 1024, 32, words.device)
     sim.reset()
     action = torch.full((sim.num_worlds, sim.num_agents), 7, device=words.device)
-    start = sim.state.clone()
+    start, maps = sim.state.clone(), (sim._bank.ints, sim._bank.floats)
     reward = torch.zeros(action.shape, device=words.device)
-    flags = [torch.zeros(action.shape, dtype=torch.bool, device=words.device) for _ in range(2)]
+    terminated, truncated = [torch.zeros(action.shape, dtype=torch.bool, device=words.device) for _ in range(2)]
 
     def once() -> None:
         s = sim.state
-        step(
-            s["agents"],
-            s["slots"],
-            s["world"],
-            sim._bank.ints,
-            sim._bank.floats,
-            action,
-            reward,
-            *flags,
-            sim._step_params,
-        )
+        step(s["agents"], s["slots"], s["world"], *maps, action, reward, terminated, truncated, sim._step_params)
 
     seconds = _best(once, words.device, before=lambda: sim.load_state(start))
     yield _line("step without observation", action.numel() / seconds, "agent-steps/s", sim)

@@ -1,4 +1,4 @@
-"""The whole pipeline in one run: teacher, student, behaviour cloning, adaptation, a table on an unseen town, and a film.
+"""The whole pipeline in one run: teacher, student, behaviour cloning, adaptation, a table on an unseen town, a film.
 
 python tools/demo.py tools/configs/demo.yaml key.sub=value ...
 """

@@ -1,7 +1,7 @@
 """Show what an agent sees: a picture, or a film when OUT ends in .mp4.
 
 python tools/render.py OUT.png --map grid:0 --fov 115 --width 192 --height 96
-python tools/render.py OUT.mp4 --map town.xodr --policy terapixel_student:load_policy --path runs/demo/student/student.pt
+python tools/render.py OUT.mp4 --map town.xodr --policy terapixel_student:load_policy --path student.pt
 """
 
 from __future__ import annotations

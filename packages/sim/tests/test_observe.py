@@ -148,6 +148,7 @@ def test_masked_worlds_only_are_written_and_a_world_alone_sees_the_same():
     buffers = worlds.observe()
     before = {key: value.clone() for key, value in buffers.leaves.items()}
     worlds.reset(mask=[0, 1, 0, 1])
+    worlds.agents[[0, 2], :, AgentCol.SPEED] += 1.0  # would show if they were observed again
     worlds.observe(mask=[0, 1, 0, 1], buffers=buffers)
     for key, value in buffers.leaves.items():
         assert torch.equal(value[[0, 2]], before[key][[0, 2]]), key

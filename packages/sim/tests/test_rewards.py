@@ -146,14 +146,15 @@ def test_all_terms_together_equal_the_twin():
         start = {"accel": 8 * draw[18] - 5, "speed": 18 * draw[19] - 2}
         _, s = reward(
             y=6 * draw[20] - 3, yaw=6 * draw[21] - 3, speed=start["speed"], action=int(12 * draw[22]),
-            stage=stage, lane=0,            ACCEL=start["accel"], LAT_ACCEL=0.0, STEER=0.0, **weights,
+            stage=stage, lane=0, ACCEL=start["accel"], LAT_ACCEL=0.0, STEER=0.0, **weights,
         )  # fmt: skip
         jerk = math.hypot(s.col("ACCEL") - min(start["accel"], 3.0), s.col("LAT_ACCEL")) / DT
         if abs(jerk - 5) < 1e-3:
             continue
         terms = twin.terms(
             weights, dt=DT, speed=s.col("SPEED"), accel=s.col("ACCEL"), lat_accel=s.col("LAT_ACCEL"),
-            jerk=jerk, on_lane=True,            offset=s.col("LANE_OFFSET"), heading=s.col("LANE_HEADING"), lane_width=4.0, limit=15.0,
+            jerk=jerk, on_lane=True, offset=s.col("LANE_OFFSET"), heading=s.col("LANE_HEADING"),
+            lane_width=4.0, limit=15.0,
         )  # fmt: skip
         assert float(s.reward[0, 0]) == pytest.approx(sum(terms.values()), abs=1e-6)
         assert float(s.agents[0, 0, AgentCol.LANE_LIMIT]) == 15.0

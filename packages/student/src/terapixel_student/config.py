@@ -39,7 +39,7 @@ class NetworkConfig:
     """Sensor keys read beside the cameras; `<key>_mask` is applied where there is one."""
     channels: tuple[int, ...] = (16, 32, 64)
     """Output channels of the convolutions: the first is 5x5 with stride 4, the others 3x3 with stride 2."""
-    queries: int = 8
+    queries: int = 16
     """Learned query tokens a camera."""
     scene: int = 192
     """Width of the image part of the latent."""

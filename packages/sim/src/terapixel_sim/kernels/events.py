@@ -71,10 +71,12 @@ def off_road(
         high_x = ti.max(px, 0.0) + reach
         high_y = ti.max(py, 0.0) + reach
         inside = bank_i[bank_i[Head.CELL_INSIDE] + cell]
+        edges = bank_i[Head.F_EDGES]
+        items = bank_i[Head.CELL_EDGE_ITEMS]
         first = bank_i[bank_i[Head.CELL_EDGES] + cell]
         end = bank_i[bank_i[Head.CELL_EDGES] + cell + 1]
         for item in range(first, end):
-            q = bank_i[Head.F_EDGES] + bank_i[bank_i[Head.CELL_EDGE_ITEMS] + item] * EDGE_COLS
+            q = edges + bank_i[items + item] * EDGE_COLS
             if ti.abs(bank_f[q + EdgeCol.Z] - z) < LEVEL_M:
                 ax = bank_f[q + EdgeCol.X0] - x
                 ay = bank_f[q + EdgeCol.Y0] - y
@@ -82,11 +84,11 @@ def off_road(
                 by = bank_f[q + EdgeCol.Y1] - y
                 inside ^= segments_cross(mx, my, 0.0, 0.0, ax, ay, bx, by)
                 if (
-                    ti.min(ax, bx) <= high_x
-                    and ti.max(ax, bx) >= low_x
-                    and ti.min(ay, by) <= high_y
-                    and ti.max(ay, by) >= low_y
-                    and off == 0
+                    (ti.select(ax < bx, ax, bx) <= high_x)
+                    & (ti.select(ax < bx, bx, ax) >= low_x)
+                    & (ti.select(ay < by, ay, by) <= high_y)
+                    & (ti.select(ay < by, by, ay) >= low_y)
+                    & (off == 0)
                 ):
                     nx = ay - by
                     ny = bx - ax

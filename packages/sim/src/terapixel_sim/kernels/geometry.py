@@ -17,6 +17,25 @@ def wrap(angle: ti.f32) -> ti.f32:
 
 
 @ti.func
+def angle_between(cross: ti.f32, dot: ti.f32) -> ti.f32:
+    """The angle in [0, pi] of two directions by their cross and dot products, to 2e-5 rad; much faster than atan2.
+
+    An odd polynomial for the arc tangent on [0, 1] (Abramowitz and Stegun 1964, 4.4.49), unfolded to the half plane.
+    """
+    c = ti.abs(cross)
+    d = ti.abs(dot)
+    steep = c > d
+    q = ti.select(steep, d, c) / ti.select(steep, c, ti.select(d > 1e-30, d, 1.0))
+    r = q * q
+    p = 0.0208351 * r - 0.0851330
+    p = p * r + 0.1801410
+    p = p * r - 0.3302995
+    p = p * r + 0.9998660
+    angle = ti.select(steep, 0.5 * PI - p * q, p * q)
+    return ti.select(dot < 0.0, PI - angle, angle)
+
+
+@ti.func
 def box_gap(
     dx: ti.f32,
     dy: ti.f32,
@@ -150,9 +169,9 @@ def segment_meets_box(
     nx = py - qy
     ny = qx - px
     return ti.cast(
-        ti.abs(px + qx) - ti.abs(px - qx) <= 2.0 * length
-        and ti.abs(py + qy) - ti.abs(py - qy) <= 2.0 * width
-        and ti.abs(nx * px + ny * py) <= length * ti.abs(nx) + width * ti.abs(ny),
+        (ti.abs(px + qx) - ti.abs(px - qx) <= 2.0 * length)
+        & (ti.abs(py + qy) - ti.abs(py - qy) <= 2.0 * width)
+        & (ti.abs(nx * px + ny * py) <= length * ti.abs(nx) + width * ti.abs(ny)),
         ti.i32,
     )
 
@@ -168,11 +187,8 @@ def segments_cross(
     px: ti.f32, py: ti.f32, qx: ti.f32, qy: ti.f32, ax: ti.f32, ay: ti.f32, bx: ti.f32, by: ti.f32
 ) -> ti.i32:
     """1 if path p-q crosses segment a-b, half open: through the joint of two segments it crosses just one of them."""
-    return ti.cast(
-        left_of(ax, ay, px, py, qx, qy) != left_of(bx, by, px, py, qx, qy)
-        and left_of(px, py, ax, ay, bx, by) != left_of(qx, qy, ax, ay, bx, by),
-        ti.i32,
-    )
+    across = left_of(ax, ay, px, py, qx, qy) ^ left_of(bx, by, px, py, qx, qy)
+    return across & (left_of(px, py, ax, ay, bx, by) ^ left_of(qx, qy, ax, ay, bx, by))
 
 
 @ti.func

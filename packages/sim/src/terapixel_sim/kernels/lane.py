@@ -5,6 +5,7 @@ The bank's arrays (see `layout.Head`) are passed as templates. Twin: `reference/
 
 from ..layout import Head, LaneFloat, LaneInt, MapFloat, MapInt, PointCol
 from ..runtime import ti
+from .geometry import angle_between
 
 LANE_INTS = len(LaneInt)
 LANE_FLOATS = len(LaneFloat)
@@ -133,6 +134,7 @@ def nearest_lane(
     aligned = 0
     if cell >= 0:
         items = bank_i[Head.CELL_LANE_ITEMS]
+        point_lane = bank_i[Head.POINT_LANE]
         first = bank_i[bank_i[Head.CELL_LANES] + cell]
         end = bank_i[bank_i[Head.CELL_LANES] + cell + 1]
         for item in range(first, end):
@@ -151,7 +153,8 @@ def nearest_lane(
             gy = oy - u * ey
             d2 = gx * gx + gy * gy
             half = 0.5 * bank_f[q + PointCol.WIDTH]
-            if (d2 < reach2 or d2 <= half * half) and ti.abs(bank_f[q + PointCol.Z] - z) < LEVEL_M:
+            near = (d2 < reach2) | (d2 <= half * half)
+            if near & (ti.abs(bank_f[q + PointCol.Z] - z) < LEVEL_M):
                 tx = bank_f[q + PointCol.COS]
                 ty = bank_f[q + PointCol.SIN]
                 tx += u * (bank_f[q + POINT_COLS + PointCol.COS] - tx)
@@ -161,10 +164,9 @@ def nearest_lane(
                     inside = 1
                     if dot > 0.0:
                         aligned = 1
-                error = ti.abs(ti.atan2(tx * sy - ty * cy, dot))
+                error = angle_between(tx * sy - ty * cy, dot)
                 score = DISTANCE_WEIGHT * ti.sqrt(d2) + HEADING_WEIGHT * error
-                if bank_i[bank_i[Head.POINT_LANE] + p] == previous:
-                    score -= HYSTERESIS
+                score -= ti.select(bank_i[point_lane + p] == previous, HYSTERESIS, 0.0)
                 if score < best:
                     best = score
                     best_point = p

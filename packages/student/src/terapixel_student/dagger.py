@@ -123,7 +123,7 @@ class DAgger:
             here, there = list(self._expert_drives.shape), list(state["expert_drives"].shape)
             raise ValueError(f"env: expected {there} worlds and agents as in the checkpoint, got {here}")
         self.optimiser.load_state_dict(state["optimiser"])
-        self.generator.get_state() and (lambda x: None)(state["generator"].cpu())
+        self.generator.set_state(state["generator"].cpu())
         self.aggregate.load_state_dict(state["aggregate"])
         self.env.load_state(TensorDict(state["simulator"], batch_size=[self.env.num_worlds]))
         self._expert_drives.copy_(state["expert_drives"])

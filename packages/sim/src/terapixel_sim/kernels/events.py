@@ -70,7 +70,7 @@ def off_road(
         low_y = ti.min(py, 0.0) - reach
         high_x = ti.max(px, 0.0) + reach
         high_y = ti.max(py, 0.0) + reach
-        inside = bank_i[bank_i[Head.CELL_INSIDE] + cell]
+        inside = on_lane | bank_i[bank_i[Head.CELL_INSIDE] + cell]
         edges = bank_i[Head.F_EDGES]
         items = bank_i[Head.CELL_EDGE_ITEMS]
         first = bank_i[bank_i[Head.CELL_EDGES] + cell]
@@ -82,7 +82,8 @@ def off_road(
                 ay = bank_f[q + EdgeCol.Y0] - y
                 bx = bank_f[q + EdgeCol.X1] - x
                 by = bank_f[q + EdgeCol.Y1] - y
-                inside ^= segments_cross(mx, my, 0.0, 0.0, ax, ay, bx, by)
+                if on_lane == 0:
+                    inside ^= segments_cross(mx, my, 0.0, 0.0, ax, ay, bx, by)
                 if (
                     (ti.select(ax < bx, ax, bx) <= high_x)
                     & (ti.select(ax < bx, bx, ax) >= low_x)
@@ -97,8 +98,7 @@ def off_road(
                     if now * before <= 0.0:  # otherwise both boxes lie clear of the edge's line, on one side of it
                         off = segment_meets_box(ax, ay, bx, by, c, s, length, width)
                         off |= corners_cross(px, py, pc, ps, c, s, length, width, ax, ay, bx, by)
-        if inside == 0 and on_lane == 0:
-            off = 1
+        off |= 1 - inside
     return off
 
 

@@ -112,6 +112,7 @@ def test_values_stay_in_the_ranges_that_are_described(sim):
 
 
 def test_sensors_hand_on_only_what_a_student_may_see(sim):
+    sim.reset()
     batch = sim.step(random_action())
     assert leaves(sim.sensors(batch)).keys() == SENSORS
 

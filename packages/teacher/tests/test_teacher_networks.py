@@ -32,6 +32,7 @@ def test_sampling_inverts_the_cumulative_distribution():
     logits = torch.tensor([0.2, 0.5, 0.3]).log().expand(6, 3)
     draws = torch.tensor([0.0, 0.19, 0.21, 0.69, 0.71, 1 - 2**-24])
     assert sample(logits, draws).tolist() == [0, 0, 1, 1, 2, 2]
+    assert sample(torch.tensor([-torch.inf, 0.0]), torch.tensor(0.0)) == 1  # never an action of no probability
 
 
 @settings(max_examples=30, deadline=None)

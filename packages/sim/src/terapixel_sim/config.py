@@ -64,7 +64,8 @@ class SpawnConfig:
     width_m: tuple[float, float] = (1.8, 2.1)
     height_m: tuple[float, float] = (1.4, 1.9)
     speed_mps: tuple[float, float] = (0.0, 8.0)
-    """Initial speed, lowered where `brake_mps2` would not stop the car `clearance_m` short of a car ahead."""
+    """Initial speed, lowered where `brake_mps2` would not stop the car `clearance_m` short of a car ahead, or slow it enough
+    for a bend just ahead."""
     clearance_m: float = 2.0
     """Least gap between two spawn slots on a lane, and the gap that the speed rule keeps."""
     brake_mps2: float = 2.5

@@ -19,8 +19,6 @@ DISTANCE_WEIGHT = 0.7 / 4.0
 HEADING_WEIGHT = 0.3 / 3.141592653589793
 HYSTERESIS = 0.05
 
-CHUNK = 16
-chunk_f = ti.types.vector(CHUNK, ti.f32)
 vec7 = ti.types.vector(7, ti.f32)
 
 
@@ -139,40 +137,24 @@ def nearest_lane(
         point_lane = bank_i[Head.POINT_LANE]
         first = bank_i[bank_i[Head.CELL_LANES] + cell]
         end = bank_i[bank_i[Head.CELL_LANES] + cell + 1]
-        for chunk in range((end - first + CHUNK - 1) // CHUNK):
-            # gather, compute, judge: only the middle loop can be vectorised, and only over local vectors
-            base = first + chunk * CHUNK
-            count = ti.min(end - base, CHUNK)
-            oxs = chunk_f(0.0)
-            oys = chunk_f(0.0)
-            exs = chunk_f(1.0)
-            eys = chunk_f(0.0)
-            for k in range(count):
-                q = points + bank_i[items + base + k] * POINT_COLS
-                ax = bank_f[q + PointCol.X]
-                ay = bank_f[q + PointCol.Y]
-                oxs[k] = x - ax
-                oys[k] = y - ay
-                exs[k] = bank_f[q + POINT_COLS + PointCol.X] - ax
-                eys[k] = bank_f[q + POINT_COLS + PointCol.Y] - ay
-            us = chunk_f(0.0)
-            d2s = chunk_f(0.0)
-            for k in range(CHUNK):
-                u = (oxs[k] * exs[k] + oys[k] * eys[k]) / (exs[k] * exs[k] + eys[k] * eys[k])
-                u = ti.select(u > 0.0, u, 0.0)
-                u = ti.select(u < 1.0, u, 1.0)
-                gx = oxs[k] - u * exs[k]
-                gy = oys[k] - u * eys[k]
-                us[k] = u
-                d2s[k] = gx * gx + gy * gy
-            for k in range(count):
-              p = bank_i[items + base + k]
-              q = points + p * POINT_COLS
-              d2 = d2s[k]
-              u = us[k]
-              half = 0.5 * bank_f[q + PointCol.WIDTH]
-              near = (d2 < reach2) | (d2 <= half * half)
-              if near & (ti.abs(bank_f[q + PointCol.Z] - z) < LEVEL_M):
+        for item in range(first, end):
+            p = bank_i[items + item]
+            q = points + p * POINT_COLS
+            ax = bank_f[q + PointCol.X]
+            ay = bank_f[q + PointCol.Y]
+            ex = bank_f[q + POINT_COLS + PointCol.X] - ax
+            ey = bank_f[q + POINT_COLS + PointCol.Y] - ay
+            ox = x - ax
+            oy = y - ay
+            u = (ox * ex + oy * ey) / (ex * ex + ey * ey)
+            u = ti.select(u > 0.0, u, 0.0)
+            u = ti.select(u < 1.0, u, 1.0)
+            gx = ox - u * ex
+            gy = oy - u * ey
+            d2 = gx * gx + gy * gy
+            half = 0.5 * bank_f[q + PointCol.WIDTH]
+            near = (d2 < reach2) | (d2 <= half * half)
+            if near & (ti.abs(bank_f[q + PointCol.Z] - z) < LEVEL_M):
                 tx = bank_f[q + PointCol.COS]
                 ty = bank_f[q + PointCol.SIN]
                 tx += u * (bank_f[q + POINT_COLS + PointCol.COS] - tx)

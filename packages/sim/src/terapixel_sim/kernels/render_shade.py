@@ -55,7 +55,11 @@ def row_ground(
                 cos, sin, vx, vy, range_x, range_y, nx, ny2,
             )  # fmt: skip
         for x in range(chunk):
-            tile[x] = camera_i[int(CameraI.LUT) + ti.cast(texels[tiles[table + tile[x]] + inner[x]], ti.i32)]
+            tile[x] = tiles[table + tile[x]] + inner[x]
+        for x in range(chunk):
+            tile[x] = ti.cast(texels[tile[x]], ti.i32)
+        for x in range(chunk):
+            tile[x] = camera_i[int(CameraI.LUT) + tile[x]]
         for x in range(chunk):
             colour[x] += tile[x]
     for x in range(chunk):
@@ -89,20 +93,36 @@ def row_boxes(
 
 
 @ti.func
-def pack8(colour: ti.template(), x, shift):
-    """One channel of eight pixels."""
-    word = ti.i64(0)
-    for j in ti.static(range(8)):
-        word |= ti.cast((colour[x + j] >> shift) & 255, ti.i64) << (8 * j)
-    return word
+def pixel_pair(colour: ti.template(), x):
+    """Pixels x and x + 4 as r, g, b bytes of the two halves of a word."""
+    low = ti.cast(bytes_of(colour[x]), ti.i64)
+    return low | (ti.cast(bytes_of(colour[x + 4]), ti.i64) << 32)
+
+
+@ti.func
+def bytes_of(colour):
+    return (colour & 0xFF) | ((colour >> 2) & 0xFF00) | ((colour >> 4) & 0xFF0000)
+
+
+@ti.func
+def planes(colour: ti.template(), x):
+    """The red, green and blue bytes of pixels x to x + 7, each channel in one word (a transposition of bytes in pairs)."""
+    outer, low, high = ti.i64(0x00FF00FF00FF00FF), ti.i64(0x0000FFFF0000FFFF), ti.i64(0x000000FF000000FF)
+    p0, p1, p2, p3 = pixel_pair(colour, x), pixel_pair(colour, x + 1), pixel_pair(colour, x + 2), pixel_pair(colour, x + 3)
+    a = (p0 & outer) | ((p1 & outer) << 8)  # r0 r1 b0 b1
+    b = (p2 & outer) | ((p3 & outer) << 8)
+    red = (a & low) | ((b & low) << 16)
+    blue = ((a >> 16) & low) | (((b >> 16) & low) << 16)
+    g = ((p0 >> 8) & high) | (p1 & (high << 8)) | (((p2 >> 8) & high) << 16) | ((p3 & (high << 8)) << 16)
+    return red, g, blue
 
 
 @ti.kernel
 def shade_rows(
     views: ti.i32,
     capacity: ti.i32,
-    width: ti.template(),
-    height: ti.template(),
+    width: ti.i32,
+    height: ti.i32,
     chunk: ti.template(),
     packed: ti.template(),
     hazy: ti.template(),
@@ -118,6 +138,7 @@ def shade_rows(
 
     One work item is a row; it is drawn in chunks of pixels held in local vectors, the only form that LLVM vectorises.
     """
+    chunks = (width + chunk - 1) // chunk
     for item in range(views * height):
         v = item // height
         y = item - v * height
@@ -125,7 +146,7 @@ def shade_rows(
         head_i = v * (int(ViewI.SIZE) + capacity * int(BoxI.SIZE))
         count = view_i[head_i + int(ViewI.COUNT)]
         if count >= HIDDEN:
-            for part in range(ti.static((width + chunk - 1) // chunk)):
+            for part in range(chunks):
                 x_first = part * chunk
                 depth = ti.Vector.zero(ti.f32, chunk)
                 colour = ti.Vector.zero(ti.i32, chunk)
@@ -134,7 +155,7 @@ def shade_rows(
                     wx, wfar = camera_f[int(CameraF.WX)], camera_f[int(CameraF.WFAR)]
                     for x in range(chunk):
                         depth[x] = larger(w0 + wx * ti.cast(x_first + x, ti.f32), wfar)
-                    head = int(CameraI.SIZE) + 2 * (y * ti.static((width + chunk - 1) // chunk) + part)
+                    head = int(CameraI.SIZE) + 2 * (y * chunks + part)
                     taps, start = camera_i[head], camera_i[head + 1]
                     if taps > 0:
                         row_ground(
@@ -150,22 +171,25 @@ def shade_rows(
                         sky_r, sky_g, sky_b = camera_f[at], camera_f[at + 1], camera_f[at + 2]
                         for x in range(chunk):
                             colour[x] = hazed(colour[x], depth[x], haze, sky_r, sky_g, sky_b)
-                for channel in ti.static(range(3)):
-                    first = ((v * 3 + channel) * height + y) * width + x_first
-                    if ti.static(packed):
-                        for j in range(ti.min(width - x_first, chunk) // 8):
-                            out[first // 8 + j] = pack8(colour, 8 * j, 10 * channel)
-                    else:
-                        for x in range(ti.min(width - x_first, chunk)):
-                            out[first + x] = ti.cast((colour[x] >> (10 * channel)) & 255, ti.u8)
+                first, plane, pixels = (v * 3 * height + y) * width + x_first, height * width, ti.min(width - x_first, chunk)
+                if ti.static(packed):
+                    for j in range(pixels // 8):
+                        red, green, blue = planes(colour, 8 * j)
+                        out[first // 8 + j] = red
+                        out[(first + plane) // 8 + j] = green
+                        out[(first + 2 * plane) // 8 + j] = blue
+                else:
+                    for x in range(pixels):
+                        for channel in ti.static(range(3)):
+                            out[first + channel * plane + x] = ti.cast((colour[x] >> (10 * channel)) & 255, ti.u8)
 
 
 @ti.kernel
 def shade_pixels(
     views: ti.i32,
     capacity: ti.i32,
-    width: ti.template(),
-    height: ti.template(),
+    width: ti.i32,
+    height: ti.i32,
     chunk: ti.template(),
     hazy: ti.template(),
     view_f: F32,
@@ -177,6 +201,7 @@ def shade_pixels(
     out: U8,
 ):
     """The same picture with one thread a pixel."""
+    chunks = (width + chunk - 1) // chunk
     ti.loop_config(block_dim=128)
     for item in range(views * height * width):
         v = item // (height * width)
@@ -213,7 +238,7 @@ def shade_pixels(
                             boxed = True
                 if not boxed:
                     part = x // chunk
-                    head = int(CameraI.SIZE) + 2 * (y * ti.static((width + chunk - 1) // chunk) + part)
+                    head = int(CameraI.SIZE) + 2 * (y * chunks + part)
                     taps, start = camera_i[head], camera_i[head + 1] + x - part * chunk
                     table = view_i[head_i + int(ViewI.TILES)]
                     for tap in range(taps):

@@ -29,6 +29,8 @@ SIZE_NOISE = 0.3
 """How far a width may deviate from its length's place in the range, as a fraction of the range."""
 CORRIDOR_M, CORRIDOR_SLOPE = 3.0, 0.15
 """Half width of the corridor of the speed rule at the car, and its growth with the distance ahead."""
+BEND_M, BENDS, BEND_ACCEL = 4.0, 5, 2.5
+"""Stretches of route that the speed rule looks at, how many, and the lateral acceleration [m/s2] that it allows in them."""
 MAP_INTS = len(MapInt)
 WHOLE_CHUNK = 512
 """Iterations that Taichi gives a CPU thread at least; a padded loop makes one world worth a thread."""
@@ -188,8 +190,34 @@ def place(
     change = params[SpawnCol.CHANGE_M]
     route_key = key_agent(world_key, a, Stream.ROUTE)
     walk(agents, slots, bank_i, bank_f, w, a, lane, s, target, chance, change, route_key)
+    bend = bend_cap(agents, slots, bank_i, bank_f, w, a, params[SpawnCol.BRAKE])
+    agents[w, a, AgentCol.SPEED] = ti.min(agents[w, a, AgentCol.SPEED], bend)
     g = route_point(agents, slots, bank_i, bank_f, w, a, agents[w, a, AgentCol.ROUTE_LENGTH] / goals)
     agents[w, a, AgentCol.GOAL_DISTANCE] = ti.sqrt((g[0] - x) ** 2 + (g[1] - y) ** 2)
+
+
+@ti.func
+def bend_cap(
+    agents: ti.template(),
+    slots: ti.template(),
+    bank_i: ti.template(),
+    bank_f: ti.template(),
+    w: ti.i32,
+    a: ti.i32,
+    brake: ti.f32,
+) -> ti.f32:
+    """The speed from which braking slows an agent enough for every bend of the route that lies just ahead."""
+    cap = ti.f32(math.inf)
+    cos = ti.cos(agents[w, a, AgentCol.YAW])
+    sin = ti.sin(agents[w, a, AgentCol.YAW])
+    for k in range(BENDS):
+        p = route_point(agents, slots, bank_i, bank_f, w, a, BEND_M * ti.cast(k + 1, ti.f32))
+        turn = ti.abs(ti.atan2(cos * p[4] - sin * p[3], cos * p[3] + sin * p[4]))
+        cos = p[3]
+        sin = p[4]
+        fit = BEND_ACCEL * BEND_M / ti.max(turn, 1e-3) + 2.0 * brake * BEND_M * ti.cast(k, ti.f32)
+        cap = ti.min(cap, ti.sqrt(fit))
+    return cap
 
 
 @ti.func

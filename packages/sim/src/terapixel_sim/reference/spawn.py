@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from ..config import CONDITION_BOUNDS, RouteConfig, SimConfig
 from ..layout import Condition, Head, LaneFloat, LaneInt, MapInt, Stream
 from ..observation import GAINS
+from .geometry import wrap
 from .lane import Bank, lane_point
 from .random import key_agent, key_world, uniform
-from .route import Entry
+from .route import Entry, route_point
 
 REDRAWS = 64
 CHANGE_MARGIN = 5.0
@@ -34,7 +35,7 @@ class Start:
     width: float
     height: float
     raw_speed: float
-    """Before the speed rule; capped by the lane's limit."""
+    """Before the rule about those ahead; capped by the lane's limit and the bends."""
     condition: NDArray[np.float64]
     route: tuple[Entry, ...]
 
@@ -156,6 +157,17 @@ def speed_cap(
     return cap
 
 
+def bend_cap(bank: Bank, route: tuple[Entry, ...], yaw: float, brake: float) -> float:
+    """The speed from which braking slows an agent to 2.5 m/s2 sideways in each of the next five 4 m of its route."""
+    cap = math.inf
+    for k in range(5):
+        heading = route_point(bank, route, 4.0 * (k + 1)).heading
+        turn = max(abs(wrap(heading - yaw)), 1e-3)
+        yaw = heading
+        cap = min(cap, math.sqrt(2.5 * 4.0 / turn + 2 * brake * 4.0 * k))
+    return cap
+
+
 def start(
     bank: Bank,
     config: SimConfig,
@@ -193,6 +205,7 @@ def start(
             (route.goal_spacing_m, uniform(key_agent(world_key, agent, Stream.GOALS), 0)),
         )
     )
+    way = walk(bank, lane, s, route.num_goals * spacing, route, key_agent(world_key, agent, Stream.ROUTE))
     return Start(
         lane=lane,
         s=s,
@@ -203,7 +216,7 @@ def start(
         length=length,
         width=width,
         height=height,
-        raw_speed=min(raw_speed, bank.lane_float(lane, LaneFloat.LIMIT)),
+        raw_speed=min(raw_speed, bank.lane_float(lane, LaneFloat.LIMIT), bend_cap(bank, way, yaw, spawn.brake_mps2)),
         condition=conditions(config, given, key_agent(world_key, agent, Stream.CONDITION)),
-        route=walk(bank, lane, s, route.num_goals * spacing, route, key_agent(world_key, agent, Stream.ROUTE)),
+        route=way,
     )

@@ -25,7 +25,7 @@ def sample(logits: Tensor, draw: Tensor) -> Tensor:
     """
     cumulative = logits.softmax(-1).cumsum(-1)
     # scaled by the sum, which rounding leaves a little off 1
-    passed = cumulative < draw.unsqueeze(-1) * cumulative[..., -1:]
+    passed = cumulative <= draw.unsqueeze(-1) * cumulative[..., -1:]
     return passed.sum(-1).clamp_(max=logits.shape[-1] - 1)
 
 

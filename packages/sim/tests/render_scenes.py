@@ -16,10 +16,11 @@ def line(x0, y0, x1, y1, n=40):
     return np.hstack([np.array([x0, y0]) + t * np.array([x1 - x0, y1 - y0]), np.zeros((n, 1))])
 
 
-def straight_road(markings=()):
+def straight_road(markings=(), half=8.0):
     """One road along x from -20 to 150 m, 8 m to each side."""
-    lane = Lane(id=0, centre=line(-20, 0, 150, 0), left=line(-20, 8, 150, 8), right=line(-20, -8, 150, -8))
-    edges = (line(-20, -8, 150, -8), line(150, 8, -20, 8))
+    left, right = line(-20, half, 150, half), line(-20, -half, 150, -half)
+    lane = Lane(id=0, centre=line(-20, 0, 150, 0), left=left, right=right)
+    edges = (right, left[::-1])
     return RoadMap(name="straight", lanes=(lane,), markings=tuple(markings), edges=edges)
 
 

@@ -40,8 +40,8 @@ def test_a_box_covers_the_pixels_of_its_projection_in_every_camera(name):
     expected = [points[:, 0].min(), points[:, 0].max(), points[:, 1].min(), points[:, 1].max()]
     x0, x1, y0, y1 = extent(car_pixels(image))
     assert (x0, x1) == (np.ceil(expected[0]), np.floor(expected[1]))
-    assert abs(y0 - expected[2]) <= 1
-    assert abs(y1 - expected[3]) <= 1
+    assert abs(y0 - expected[2]) < 1.5  # a corner of the box comes to a point there
+    assert abs(y1 - expected[3]) < 1.5
 
 
 @given(
@@ -62,12 +62,13 @@ def test_silhouettes_are_the_hulls_that_opencv_projects(distance, side, turn, ya
 
 
 def test_twice_the_distance_halves_the_picture():
-    cam = camera(width=128, height=128)
+    cam = camera(width=512, height=512)
     sizes = []
     for distance in (20, 40):
         x0, x1, y0, y1 = extent(car_pixels(view(state((0, 0, 0), (distance + SIZE[0] / 2, 0, 0)), cam)))
         sizes.append((x1 - x0 + 1, y1 - y0 + 1))
-    assert sizes[0][0] == 6.4 // 1
+    assert sizes[0][0] == pytest.approx(2.0 * 256 / 20, abs=1)
+    assert sizes[0][1] == pytest.approx(1.5 * 256 / 20, abs=1)
     assert abs(sizes[0][0] - 2 * sizes[1][0]) <= 1
     assert abs(sizes[0][1] - 2 * sizes[1][1]) <= 1
 
@@ -82,11 +83,10 @@ def test_left_is_left_and_faces_have_their_shades():
     left = car_pixels(view(state((0, 0, 0), (15, 5, 0))))
     assert extent(left)[1] < 32
     car = np.array(LOOK.car)
-    for yaw, shade in ((0.0, LOOK.face_shade[1]), (np.pi, LOOK.face_shade[0]), (np.pi / 2, LOOK.face_shade[2])):
-        image = view(state((0, 0, 0), (12, 0, yaw)))
-        assert image[:, 34, 32].tolist() == np.rint(car * (LOOK.face_shade[3] if yaw == np.pi / 2 else shade)).tolist() or (
-            yaw == np.pi / 2 and image[:, 34, 32].tolist() == np.rint(car * shade).tolist()
-        )
+    front, back, left_side, right_side, top = (np.rint(car * shade).tolist() for shade in LOOK.face_shade)
+    for yaw, colour in ((0.0, back), (np.pi, front), (np.pi / 2, left_side), (-np.pi / 2, right_side)):
+        assert view(state((0, 0, 0), (12, 0, yaw)))[:, 34, 32].tolist() == colour
+    assert view(state((0, 0, 0), (12, 0, 0)), camera(pitch_deg=-20, z_m=4.0))[:, 26, 32].tolist() == top
 
 
 def test_what_is_near_hides_what_is_far_in_either_order():
@@ -238,16 +238,16 @@ def test_two_frames_are_the_past_and_the_present():
 
 def test_a_full_list_keeps_the_nearest_and_counts_the_rest():
     extra = 10
-    behind = [(40 + 0.5 * k, (k % 9) - 4.0, 0) for k in range(BOX_CAPACITY + extra - 1)]
+    behind = [(15 + 0.5 * k, (k % 9) - 4.0, 0) for k in range(BOX_CAPACITY + extra - 1)]
     near = (8, 0, 0)
     rig = rig_of(camera(fov_deg=60))
-    scene = state((0, 0, 0), *behind, near, size=(1.0, 0.5, 1.0))
+    scene = state((0, 0, 0), *behind, near, size=(2.0, 1.5, 1.4))
     renderer = Renderer(PLAIN, rig)
     out = renderer.allocate(1, len(behind) + 2)
     renderer.render(*scene, out)
     assert renderer.overflow.shape == (1, 1, len(behind) + 2, 1)
     assert renderer.overflow[0, 0, 0, 0] == extra
-    kept = state((0, 0, 0), *behind[: BOX_CAPACITY - 1], near, size=(1.0, 0.5, 1.0))
+    kept = state((0, 0, 0), *behind[: BOX_CAPACITY - 1], near, size=(2.0, 1.5, 1.4))
     assert torch.equal(out["c0"][0, 0], view(kept, camera(fov_deg=60)))
     renderer = Renderer(PLAIN, rig)
     renderer.render(*kept, renderer.allocate(1, BOX_CAPACITY + 1))
@@ -255,9 +255,9 @@ def test_a_full_list_keeps_the_nearest_and_counts_the_rest():
 
 
 def test_on_a_slope_a_box_on_the_same_plane_looks_as_on_the_flat():
-    flat = view(state((0, 0, 0, 5.0), (15, 0, 0.3, 5.0)))
-    scene = state((0, 0, 0, 5.0), (15, 0, 0.3, 5.0 + 15 * 0.08))
-    scene[0][..., AgentCol.GRADE] = 0.08
+    flat = view(state((0, 0, 0, 5.0), (16, 0, 0.3, 5.0)))
+    scene = state((0, 0, 0, 5.0), (16, 0, 0.3, 5.0 + 16 * 0.125))
+    scene[0][..., AgentCol.GRADE] = 0.125
     assert torch.equal(view(scene), flat)
     scene[0][0, 1, AgentCol.Z] = 5.0 - 6.0  # under a bridge: hidden by the ground
     assert torch.equal(view(scene), view(state((0, 0, 0))))

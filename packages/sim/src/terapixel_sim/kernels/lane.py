@@ -18,6 +18,7 @@ LEVEL_M = 4.0
 DISTANCE_WEIGHT = 0.7 / 4.0
 HEADING_WEIGHT = 0.3 / 3.141592653589793
 HYSTERESIS = 0.05
+GOOD_SCORE = 0.2
 
 vec7 = ti.types.vector(7, ti.f32)
 
@@ -91,6 +92,13 @@ def cell_at(bank_i: ti.template(), bank_f: ti.template(), map_id: ti.i32, x: ti.
 
 
 @ti.func
+def farther(score: ti.f32) -> ti.f32:
+    """Square of the distance beyond which no segment can score better [m2]."""
+    reach = (score + HYSTERESIS) / DISTANCE_WEIGHT
+    return reach * reach
+
+
+@ti.func
 def nearest_lane(
     bank_i: ti.template(),
     bank_f: ti.template(),
@@ -126,8 +134,8 @@ def nearest_lane(
     points = bank_i[Head.F_POINTS]
     cy = ti.cos(yaw)
     sy = ti.sin(yaw)
-    best = 1e30
-    reach2 = 1e30
+    best = 0.0
+    reach2 = 0.0
     best_point = -1
     best_u = 0.0
     inside = 0
@@ -137,43 +145,46 @@ def nearest_lane(
         point_lane = bank_i[Head.POINT_LANE]
         first = bank_i[bank_i[Head.CELL_LANES] + cell]
         end = bank_i[bank_i[Head.CELL_LANES] + cell + 1]
-        for item in range(first, end):
-            p = bank_i[items + item]
-            q = points + p * POINT_COLS
-            ax = bank_f[q + PointCol.X]
-            ay = bank_f[q + PointCol.Y]
-            ex = bank_f[q + POINT_COLS + PointCol.X] - ax
-            ey = bank_f[q + POINT_COLS + PointCol.Y] - ay
-            ox = x - ax
-            oy = y - ay
-            u = (ox * ex + oy * ey) / (ex * ex + ey * ey)
-            u = ti.select(u > 0.0, u, 0.0)
-            u = ti.select(u < 1.0, u, 1.0)
-            gx = ox - u * ex
-            gy = oy - u * ey
-            d2 = gx * gx + gy * gy
-            half = 0.5 * bank_f[q + PointCol.WIDTH]
-            near = (d2 < reach2) | (d2 <= half * half)
-            if near & (ti.abs(bank_f[q + PointCol.Z] - z) < LEVEL_M):
-                tx = bank_f[q + PointCol.COS]
-                ty = bank_f[q + PointCol.SIN]
-                tx += u * (bank_f[q + POINT_COLS + PointCol.COS] - tx)
-                ty += u * (bank_f[q + POINT_COLS + PointCol.SIN] - ty)
-                dot = tx * cy + ty * sy
-                if d2 <= half * half:
-                    inside = 1
-                    if dot > 0.0:
-                        aligned = 1
-                error = angle_between(tx * sy - ty * cy, dot)
-                score = DISTANCE_WEIGHT * ti.sqrt(d2) + HEADING_WEIGHT * error
-                score -= ti.select(bank_i[point_lane + p] == previous, HYSTERESIS, 0.0)
-                if score < best:
-                    best = score
-                    best_point = p
-                    best_u = u
-                    # no segment farther than this can score better
-                    reach = (best + HYSTERESIS) / DISTANCE_WEIGHT
-                    reach2 = reach * reach
+        for attempt in range(2):
+            # most agents score well, and then a low first bound spares most segments the heading; the answer is the same
+            if best_point < 0:
+                best = ti.select(attempt == 0, GOOD_SCORE, 1e15)
+                reach2 = farther(best)
+                for item in range(first, end):
+                    p = bank_i[items + item]
+                    q = points + p * POINT_COLS
+                    ax = bank_f[q + PointCol.X]
+                    ay = bank_f[q + PointCol.Y]
+                    ex = bank_f[q + POINT_COLS + PointCol.X] - ax
+                    ey = bank_f[q + POINT_COLS + PointCol.Y] - ay
+                    ox = x - ax
+                    oy = y - ay
+                    u = (ox * ex + oy * ey) / (ex * ex + ey * ey)
+                    u = ti.select(u > 0.0, u, 0.0)
+                    u = ti.select(u < 1.0, u, 1.0)
+                    gx = ox - u * ex
+                    gy = oy - u * ey
+                    d2 = gx * gx + gy * gy
+                    half = 0.5 * bank_f[q + PointCol.WIDTH]
+                    near = (d2 < reach2) | (d2 <= half * half)
+                    if near & (ti.abs(bank_f[q + PointCol.Z] - z) < LEVEL_M):
+                        tx = bank_f[q + PointCol.COS]
+                        ty = bank_f[q + PointCol.SIN]
+                        tx += u * (bank_f[q + POINT_COLS + PointCol.COS] - tx)
+                        ty += u * (bank_f[q + POINT_COLS + PointCol.SIN] - ty)
+                        dot = tx * cy + ty * sy
+                        if d2 <= half * half:
+                            inside = 1
+                            if dot > 0.0:
+                                aligned = 1
+                        error = angle_between(tx * sy - ty * cy, dot)
+                        score = DISTANCE_WEIGHT * ti.sqrt(d2) + HEADING_WEIGHT * error
+                        score -= ti.select(bank_i[point_lane + p] == previous, HYSTERESIS, 0.0)
+                        if score < best:
+                            best = score
+                            best_point = p
+                            best_u = u
+                            reach2 = farther(best)
     lane = -1
     s = 0.0
     offset = 0.0

@@ -1,5 +1,10 @@
 """A network and an environment from a file outside the repository, named in a YAML, go through the training tool."""
 
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 FILE = '''
@@ -134,3 +139,34 @@ def test_an_environment_without_what_the_trainer_needs_is_refused(run_tool, yaml
     status, _, err = run_tool("train_teacher", yaml, "simulator.class=poor.py:Poor")
     assert status == 2
     assert "simulator: Poor has no interface, num_agents, device, reset, step; needed:" in err
+
+
+@pytest.mark.slow
+def test_ctrl_c_writes_a_checkpoint_and_the_printed_command_goes_on(yaml, tmp_path):
+    tool = Path(__file__).resolve().parent.parent / "tools" / "train_teacher.py"
+    command = [sys.executable, tool, yaml, "algorithm.config.total_steps=100_000_000"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        assert "teacher:" in running.stderr.readline()  # the first update is done
+        running.send_signal(signal.SIGINT)
+        said = running.stderr.read()
+    assert running.returncode == 130
+    assert f"go on with: python {tool} {yaml} algorithm.config.total_steps=100_000_000 resume=true" in said
+    from terapixel_teacher import load_checkpoint
+
+    stopped = load_checkpoint(tmp_path / "runs" / "swapped" / "teacher.pt")["steps"]
+    budget = f"algorithm.config.total_steps={stopped + 300}"
+    resumed = subprocess.run([*command[:3], budget, "resume=true"], cwd=tmp_path, capture_output=True, text=True)
+    assert resumed.returncode == 0, resumed.stderr
+    assert stopped < load_checkpoint(tmp_path / "runs" / "swapped" / "teacher.pt")["steps"] < stopped + 1000
+
+
+def test_the_example_network_trains_in_the_simulator(run_tool, tmp_path):
+    root = Path(__file__).resolve().parent.parent
+    part = f"policy.class={root / 'examples' / 'my_network.py'}:MyNetwork"
+    small = ("simulator.maps=[grid:0]", "simulator.num_worlds=2", "simulator.num_agents=4")
+    budget = ("algorithm.config.total_steps=50", "algorithm.config.ppo.horizon=8")
+    status, _, err = run_tool(
+        "train_teacher", root / "tools/configs/teacher.yaml", part, "policy.hidden=8", *small, *budget
+    )
+    assert status == 0, err
+    assert (tmp_path / "runs" / "teacher" / "teacher.pt").is_file()

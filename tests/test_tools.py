@@ -137,8 +137,10 @@ def test_interruption_says_how_to_go_on(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys, "argv", ["tools/train_teacher.py"])
-    assert cli(interrupted, ["my.yaml", "seed=3", "resume=false"]) == 130
-    assert "python tools/train_teacher.py my.yaml seed=3 resume=true" in capsys.readouterr().err
+    assert cli(interrupted, ["my.yaml", "seed=3", "resume=false"], resumes=True) == 130
+    assert "go on with: python tools/train_teacher.py my.yaml seed=3 resume=true" in capsys.readouterr().err
+    assert cli(interrupted, ["my.yaml"]) == 130
+    assert capsys.readouterr().err.strip() == "interrupted"
 
 
 def test_progress_in_a_log_file_is_a_few_lines(capsys):

@@ -42,18 +42,19 @@ class Named:
     """Go on where the run of this name stopped."""
 
 
-def cli(tool: Callable[[Sequence[str]], None], argv: Sequence[str] | None) -> int:
+def cli(tool: Callable[[Sequence[str]], None], argv: Sequence[str] | None, *, resumes: bool = False) -> int:
     """Run a tool on the command line's words and return the exit status.
 
-    A mistake of the user's is one line on stderr and status 2; Ctrl-C is status 130 and the command that resumes.
-    Set `TERAPIXEL_TRACEBACK=1` to see where an error came from.
+    A mistake of the user's is one line on stderr and status 2; Ctrl-C is status 130 and, for a tool that `resumes`, the
+    command that goes on. Set `TERAPIXEL_TRACEBACK=1` to see where an error came from.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         tool(words)
     except KeyboardInterrupt:
         command = " ".join(["python", sys.argv[0], *(w for w in words if not w.startswith("resume="))])
-        print(f"\ninterrupted; a run that had begun goes on with: {command} resume=true", file=sys.stderr)
+        hint = f"; go on with: {command} resume=true" if resumes else ""
+        print(f"\ninterrupted{hint}", file=sys.stderr)
         return 130
     except (ValueError, TypeError, OSError, RuntimeError) as error:
         if os.environ.get("TERAPIXEL_TRACEBACK"):

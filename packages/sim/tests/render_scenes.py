@@ -9,6 +9,7 @@ from terapixel_sim.maps.road_map import Lane, Marking, RoadMap
 from terapixel_sim.renderer import Renderer
 
 SIZE = (4.8, 2.0, 1.5)
+LOOK = Appearance()
 
 
 def line(x0, y0, x1, y1, n=40):
@@ -73,10 +74,10 @@ def view(scene, cam=None, ground=PLAIN, **options):
     return shoot(scene, rig_of(cam or camera(), **options), ground)["c0"][0, 0]
 
 
-def car_pixels(image, look=Appearance()):
+def car_pixels(image):
     """Where the image shows a box: its colours, and no others, are a multiple of the car's."""
     rgb = image.float()
-    ratio = np.array(look.car[1:]) / look.car[0]
+    ratio = np.array(LOOK.car[1:]) / LOOK.car[0]
     return ((rgb[1] / rgb[0].clamp(min=1) - ratio[0]).abs() < 0.03) & (
         (rgb[2] / rgb[0].clamp(min=1) - ratio[1]).abs() < 0.03
     )

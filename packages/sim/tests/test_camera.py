@@ -28,7 +28,9 @@ def test_axes_are_a_right_handed_frame(yaw, pitch, roll):
     np.testing.assert_allclose(np.cross(axes[0], axes[1]), axes[2], atol=1e-12)
 
 
-@given(yaw=ANGLE, pitch=st.floats(-60, 60), roll=ANGLE, fx=st.floats(20, 200), fy=st.floats(20, 200), cx=st.floats(-20, 90))
+@given(
+    yaw=ANGLE, pitch=st.floats(-60, 60), roll=ANGLE, fx=st.floats(20, 200), fy=st.floats(20, 200), cx=st.floats(-20, 90)
+)
 @settings(max_examples=50, deadline=None)
 def test_rays_agree_with_opencv(yaw, pitch, roll, fx, fy, cx):
     cam = Camera(yaw_deg=yaw, pitch_deg=pitch, roll_deg=roll, fx=fx, fy=fy, cx=cx, cy=20.5)
@@ -69,7 +71,9 @@ def test_a_camera_refuses_nonsense(options):
         Camera(**options)
 
 
-@pytest.mark.parametrize(("options", "key"), [({"cameras": {}}, "cameras"), ({"frames": 3}, "frames"), ({"far_m": 1}, "far_m")])
+@pytest.mark.parametrize(
+    ("options", "key"), [({"cameras": {}}, "cameras"), ({"frames": 3}, "frames"), ({"far_m": 1}, "far_m")]
+)
 def test_a_rig_refuses_nonsense(options, key):
     with pytest.raises(ValueError, match=rf"rig\.{key}"):
         CameraRig(**options)

@@ -119,6 +119,14 @@ def test_tunnelling_through_a_thin_box_is_seen():
     assert kernel(car, (10.0, 4.2, 0.0, 0.1, 3.0), (20.0, 0.0, 0.0))[3] == 0
 
 
+def test_a_turning_box_hits_what_lies_beside_it():
+    """Clear at the beginning and the end of the turn, and no centre moves."""
+    long, post = (0.0, 0.0, 0.0, 3.0, 0.5), (0.0, 2.0, 0.0, 0.2, 0.2)
+    assert kernel(long, post, (0.0, 0.0, 3.0))[3] == 1
+    assert kernel(long, post, (0.0, 0.0, 0.3))[3] == 0
+    assert kernel(long, (0.0, 3.5, 0.0, 0.2, 0.2), (0.0, 0.0, 3.0))[3] == 0
+
+
 def test_non_finite_poses_end():
     assert kernel((math.nan, 0, 0, 1, 1), (0, 0, 0, 1, 1), (1, 1, 1))[3] == 0
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import shapely
@@ -88,7 +90,9 @@ def test_across_a_road_lie_terrain_edge_road_line_road_edge_terrain():
 
 @pytest.mark.parametrize("level", range(LEVELS))
 def test_a_line_keeps_its_width_on_every_level(level):
-    ground = build_ground([straight_road([Marking(points=line(-20, y, 150, y), colour="yellow") for y in (-3.03, 0.4, 2.97)])])
+    ground = build_ground(
+        [straight_road([Marking(points=line(-20, y, 150, y), colour="yellow") for y in (-3.03, 0.4, 2.97)])]
+    )
     kind, cover, _ = column_at(ground, level, 50.0)
     yellow = (cover * (kind == Surface.YELLOW)).sum() * 0.125 * 2**level
     assert yellow == pytest.approx(3 * 0.12, rel=0.2)
@@ -97,8 +101,6 @@ def test_a_line_keeps_its_width_on_every_level(level):
 def test_lanes_that_overlap_and_bend_back_leave_no_hole():
     road = straight_road()
     backward = [np.ascontiguousarray(p[::-1]) for p in (road.lanes[0].right, road.lanes[0].left)]
-    from dataclasses import replace
-
     other = replace(road.lanes[0], id=1, left=backward[0], right=backward[1], centre=road.lanes[0].centre[::-1])
     one = level_of(build_ground([replace(road, edges=())]), 0)
     two = level_of(build_ground([replace(road, lanes=(road.lanes[0], other), edges=())]), 0)
@@ -111,7 +113,12 @@ def test_closed_edges_enclose_road_and_holes():
     ground = build_ground([RoadMap(name="ring", lanes=(), edges=(outer, hole))])
     kind, cover, corner, side = level_of(ground, 0)
     iy, ix = (np.array([[5, 15, 25, 35], [15, 15, 15, 15]]) - corner[:, None][::-1]) / side
-    assert kind[iy.astype(int), ix.astype(int)].tolist() == [Surface.ROAD, Surface.TERRAIN, Surface.ROAD, Surface.TERRAIN]
+    assert kind[iy.astype(int), ix.astype(int)].tolist() == [
+        Surface.ROAD,
+        Surface.TERRAIN,
+        Surface.ROAD,
+        Surface.TERRAIN,
+    ]
     road = (cover * (kind == Surface.ROAD)).sum() + (kind == Surface.EDGE).sum()
     assert road * side**2 == pytest.approx(800, rel=0.01)
 

@@ -68,7 +68,9 @@ def town_views(road_map, rig, agents=(0, 3, 6)):
         k = len(centre) // 2
         step = centre[k] - centre[k - 1]
         poses.append((centre[k, 0], centre[k, 1], np.arctan2(step[1], step[0])))
-        poses.append((centre[k, 0] + 11 * np.cos(poses[-1][2]), centre[k, 1] + 11 * np.sin(poses[-1][2]), poses[-1][2] + 0.2))
+        poses.append(
+            (centre[k, 0] + 11 * np.cos(poses[-1][2]), centre[k, 1] + 11 * np.sin(poses[-1][2]), poses[-1][2] + 0.2)
+        )
     poses = [(float(np.float32(x)), float(np.float32(y)), float(np.float32(yaw))) for x, y, yaw in poses]
     scene = state(*poses)
     images = shoot(scene, rig, build_ground([road_map]))
@@ -79,7 +81,8 @@ def town_views(road_map, rig, agents=(0, 3, 6)):
         c, s = np.cos(yaw), np.sin(yaw)
         others = [p for k, p in enumerate(poses) if k != a]
         boxes = [
-            Box(c * (p[0] - x) + s * (p[1] - y), c * (p[1] - y) - s * (p[0] - x), 0.0, p[2] - yaw, *size) for p in others
+            Box(c * (p[0] - x) + s * (p[1] - y), c * (p[1] - y) - s * (p[0] - x), 0.0, p[2] - yaw, *size)
+            for p in others
         ]
         for name, cam in rig.cameras.items():
             yield images[name][0, a].double().numpy(), draw(cam, rig, poses[a], boxes, shapes, samples=4)

@@ -62,7 +62,7 @@ class Camera:
         return np.array([self.x_m, self.y_m, self.z_m])
 
     def axes(self) -> NDArray[np.float64]:
-        """The camera's right, down and forward unit vectors in the vehicle frame, as the rows of a rotation matrix [3, 3]."""
+        """Unit vectors right, down and forward in the vehicle frame, as the rows of a rotation matrix [3, 3]."""
         yaw, pitch, roll = (math.radians(a) for a in (self.yaw_deg, self.pitch_deg, self.roll_deg))
         forward = np.array([math.cos(pitch) * math.cos(yaw), math.cos(pitch) * math.sin(yaw), math.sin(pitch)])
         right = np.array([math.sin(yaw), -math.cos(yaw), 0.0])

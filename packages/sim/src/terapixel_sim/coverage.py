@@ -37,14 +37,14 @@ class Cells:
         """Sum of the contributions in rows first .. first + rows - 1, dense f64 [rows, columns]."""
         a, b = np.searchsorted(self.row, [first, first + rows])
         flat = (self.row[a:b] - first) * columns + self.column[a:b]
-        return np.bincount(flat, self.value[a:b], rows * columns).reshape(rows, columns)
+        return np.bincount(flat, self.value[a:b], rows * columns).reshape(rows, columns).astype(np.float64)
 
 
 def area_cells(start: Array, end: Array, weight: Array) -> Cells:
     """Contributions whose running sum along each row is the area covered by polygons, counted with multiplicity.
 
-    The signed-area accumulation of font rasterisers: an edge adds to its own cell the part of it that lies to the right of the
-    edge, and the rest to the next cell.
+    The signed-area accumulation of font rasterisers: an edge adds to its own cell the part of it that lies to the
+    right of the edge, and the rest to the next cell.
 
     Args:
         start: [n, 2] edge starts in cells (x, y); the polygon lies on an edge's left.
@@ -102,10 +102,8 @@ def dash_pieces(points: Array, dash: float, gap: float, longest: float) -> tuple
         cuts += [period, period + dash]
     s = np.unique(np.concatenate(cuts))
     s = s[s <= at[-1]]
-    if dash > 0 and gap > 0:
-        painted = np.mod(0.5 * (s[1:] + s[:-1]), dash + gap) < dash
-    else:
-        painted = np.ones(len(s) - 1, bool)
+    middle = 0.5 * (s[1:] + s[:-1])
+    painted = np.mod(middle, dash + gap) < dash if dash > 0 and gap > 0 else np.ones(len(middle), bool)
     xy = np.stack([np.interp(s, at, points[:, 0]), np.interp(s, at, points[:, 1])], 1)
     return xy[:-1][painted], xy[1:][painted]
 
@@ -126,8 +124,10 @@ def strip_cells(start: Array, end: Array, half_width: Array) -> Cells:
     window = np.ceil(np.maximum(start, end) + reach[:, None]).astype(np.int64) - lower
     for side in np.unique(-(-window.max(1) // 4) * 4) if len(start) else ():
         members = np.flatnonzero(-(-window.max(1) // 4) * 4 == side)
-        for some in np.array_split(members, max(1, len(members) * side * side // 1_000_000)):
-            parts.append(_strip_window(start[some], end[some], half_width[some], lower[some], int(side)))
+        parts += [
+            _strip_window(start[some], end[some], half_width[some], lower[some], int(side))
+            for some in np.array_split(members, max(1, len(members) * side * side // 1_000_000))
+        ]
     return Cells.gather(parts)
 
 

@@ -1,9 +1,9 @@
 """What lies on the ground of each map, as a tiled pyramid of (class, coverage) texels that cameras sample.
 
-A texel is one byte, `class << 5 | round(31 sqrt(coverage))`: the square root keeps a lane line's few percent of a coarse texel.
-Road covers terrain; paint (white, yellow, edge) covers road. Level 0 has texels of 0.125 m, each of the six levels doubles
-them. Levels are cut into tiles of 16 x 16 texels; all tiles that are nothing but terrain, or nothing but road, share one.
-Outside a map everything is terrain.
+A texel is one byte, `class << 5 | round(31 sqrt(coverage))`: the square root keeps a lane line's few percent of a
+coarse texel. Road covers terrain; paint (white, yellow, edge) covers road. Level 0 has texels of 0.125 m, each of the
+six levels doubles them. Levels are cut into tiles of 16 x 16 texels; all tiles that are nothing but terrain, or
+nothing but road, share one. Outside a map everything is terrain.
 
 The road is the union of all lanes and of what closed road edges enclose. Heights are left out: where roads cross on two
 levels, both are drawn on one ground.
@@ -54,8 +54,8 @@ class Ground:
     """The grounds of all maps of a simulator, on one device.
 
     Attributes:
-        tiles: i32 flat; a `MapHead` per map, then per map a table [2 NY, NX] of where tiles begin in `texels`: level l begins
-            at row 2 NY - (2 NY >> l).
+        tiles: i32 flat; a `MapHead` per map, then per map a table [2 NY, NX] of where tiles begin in `texels`: level
+            l begins at row 2 NY - (2 NY >> l).
         texels: u8 flat, tiles of 256 texels, row by row from the lower left corner.
         num_maps: how many maps.
     """
@@ -85,8 +85,8 @@ def build_ground(maps: Sequence[RoadMap], device: str = "cpu") -> Ground:
         first += table.size
     if count * TILE * TILE >= 2**31:
         raise ValueError(f"maps: {count} ground tiles are more than the 2^31 bytes that one simulator can hold")
-    table = torch.from_numpy(np.concatenate([heads.ravel(), *tables])).to(device)
-    return Ground(table, torch.from_numpy(np.concatenate(pool).ravel()).to(device), len(maps))
+    index = torch.from_numpy(np.concatenate([heads.ravel(), *tables])).to(device)
+    return Ground(index, torch.from_numpy(np.concatenate(pool).ravel()).to(device), len(maps))
 
 
 def _build_map(road_map: RoadMap, first_tile: int) -> tuple[NDArray[np.int32], NDArray[np.uint8], tuple[int, int]]:
@@ -126,7 +126,7 @@ def _cells(points: Array, corner: Array) -> Array:
 
 
 def _lane_area(road_map: RoadMap, corner: Array) -> Cells:
-    """Edges of the quads between the boundaries of every lane; each quad is wound counter-clockwise however the lane bends."""
+    """Edges of the quads between the boundaries of every lane, each wound counter-clockwise however it bends."""
     start, end, weight = [], [], []
     for lane in road_map.lanes:
         left, right = _cells(lane.left, corner), _cells(lane.right, corner)
@@ -179,8 +179,8 @@ def _halve(a: NDArray[np.float32]) -> NDArray[np.float32]:
 def _quantise(cover: list[NDArray[np.float32]]) -> NDArray[np.uint8]:
     """Texels of one level from the coverages by road, white, yellow and edge.
 
-    A texel has two colours at most. Paint means road beneath; where terrain under a trace of paint would be the larger error
-    (paint stands out about four times as much from road as terrain does), it is road over terrain.
+    A texel has two colours at most. Paint means road beneath; where terrain under a trace of paint would be the
+    larger error (paint stands out about four times as much from road as terrain does), it is road over terrain.
     """
     road, *paint = cover
     total = np.minimum(paint[0] + paint[1] + paint[2], 1)

@@ -2,12 +2,13 @@
 
 Rules of the picture:
 
-- Boxes of agents that are LIVE, STOPPED or TIMED_OUT are drawn, never the viewer's own. A box that contains the camera or comes
-  within 0.1 m of it is not drawn in that view (agents may touch), so it never fills the picture from inside.
+- Boxes of agents that are LIVE, STOPPED or TIMED_OUT are drawn, never the viewer's own. A box that contains the
+  camera or comes within 0.1 m of it is not drawn in that view (agents may touch), so it never fills the picture from
+  inside.
 - A slot without a camera (EMPTY, REMOVED, FINISHED) gets a black image.
-- The ground is the tangent plane of the viewer's own lane: it tilts by `AgentCol.GRADE` along the heading and not across it.
-  Another box stands at its own height above that plane (so it floats over a sag and sinks behind a crest), upright to the
-  plane; the earlier of two frames uses the present grade. Distances on a grade count horizontally.
+- The ground is the tangent plane of the viewer's own lane: it tilts by `AgentCol.GRADE` along the heading and not
+  across it. Another box stands at its own height above that plane (so it floats over a sag and sinks behind a crest),
+  upright to the plane; the earlier of two frames uses the present grade. Distances on a grade count horizontally.
 - A view lists the 64 nearest boxes that its frustum may hold; `overflow` counts those left out.
 """
 
@@ -75,8 +76,8 @@ class Renderer:
         for name, shape in shapes.items():
             if math.prod(shape) >= LIMIT:
                 raise ValueError(
-                    f"rig.cameras.{name}: images of shape {shape} have {math.prod(shape)} elements, and 2^31 is the limit; "
-                    "use fewer worlds or agents, or a smaller image"
+                    f"rig.cameras.{name}: images of shape {shape} have {math.prod(shape)} elements, "
+                    "and 2^31 is the limit; use fewer worlds or agents, or a smaller image"
                 )
         return {name: torch.zeros(shape, dtype=torch.uint8, device=self.device) for name, shape in shapes.items()}
 
@@ -131,7 +132,9 @@ class Renderer:
         views = worlds * agents * self.rig.frames
         floats = views * (ViewF.SIZE + capacity * BoxF.SIZE)
         if floats >= LIMIT:
-            raise ValueError(f"agents: {views} views of {capacity} boxes pass the limit of 2^31 numbers; use fewer worlds")
+            raise ValueError(
+                f"agents: {views} views of {capacity} boxes pass the limit of 2^31 numbers; use fewer worlds"
+            )
         if self._view_f.numel() < floats:
             self._view_f = torch.zeros(floats, dtype=torch.float32, device=self.device)
         ints = views * (ViewI.SIZE + capacity * BoxI.SIZE)
@@ -172,7 +175,9 @@ class Renderer:
             if tensor.shape != shape or tensor.dtype != dtype:
                 raise ValueError(f"{name}: expected {dtype} {shape}, got {tensor.dtype} {tuple(tensor.shape)}")
             if not tensor.is_contiguous() or tensor.device.type != self.device:
-                raise ValueError(f"{name}: expected a contiguous tensor on {self.device}, got one on {tensor.device.type}")
+                raise ValueError(
+                    f"{name}: expected a contiguous tensor on {self.device}, got one on {tensor.device.type}"
+                )
             if tensor.numel() >= LIMIT or tensor.numel() == 0:
                 raise ValueError(f"{name}: expected 1 to 2^31 - 1 elements, got {tensor.numel()}")
         return worlds, num_agents

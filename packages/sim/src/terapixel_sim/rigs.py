@@ -26,7 +26,15 @@ def _pictura() -> CameraRig:
     }
     cameras = {
         name: Camera(
-            width=96, height=54, fx=focal, fy=focal, x_m=x - REAR_AXLE_TO_CENTRE_M, y_m=y, z_m=z, yaw_deg=yaw, pitch_deg=0.0
+            width=96,
+            height=54,
+            fx=focal,
+            fy=focal,
+            x_m=x - REAR_AXLE_TO_CENTRE_M,
+            y_m=y,
+            z_m=z,
+            yaw_deg=yaw,
+            pitch_deg=0.0,
         )
         for name, (x, y, z, yaw) in mounts.items()
     }
@@ -37,7 +45,9 @@ RIGS = {"front": _front, "pictura": _pictura}
 
 
 def get_rig(rig: str | Mapping[str, Any] | CameraRig) -> CameraRig:
-    """A rig by name (`front`: one 64 x 64 camera; `pictura`: four 96 x 54 cameras around the car), from a mapping, or as it is.
+    """A rig by name, from a mapping, or as it is.
+
+    `front` is one camera of 64 x 64 pixels, `pictura` four of 96 x 54 around the car.
 
     Raises:
         ValueError: an unknown name, or a value out of range.

@@ -1,11 +1,13 @@
 """Where a camera samples the ground: points, levels of detail and their number, once per camera.
 
-Cameras ride at a fixed height over their agent's ground plane, so the footprint of each pixel in the agent's frame is the same
-for every agent and moment: it is worked out here in float64, and a kernel only rotates and shifts it into the map.
+Cameras ride at a fixed height over their agent's ground plane, so the footprint of each pixel in the agent's frame is
+the same for every agent and moment: it is worked out here in float64, and a kernel only rotates and shifts it into
+the map.
 
-A pixel is sampled by 1, 2 or 4 taps, spread over its long axis (toward the horizon) on a rotated grid, so that each tap also
-has its own place across. A tap reads the level whose texels match the short axis of its own footprint: lines running away from
-the camera stay sharp and fade by their true coverage (anisotropic filtering after McCormack et al. 1999, "Feline").
+A pixel is sampled by 1, 2 or 4 taps, spread over its long axis (toward the horizon) on a rotated grid, so that each
+tap also has its own place across. A tap reads the level whose texels match the short axis of its own footprint: lines
+running away from the camera stay sharp and fade by their true coverage (anisotropic filtering after McCormack et al.
+1999, "Feline").
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class GroundTaps:
     """Taps of all chunks of a camera, chunk by chunk.
 
     Attributes:
-        values: f32 flat; a chunk's [taps, 3, chunk]: x and y in the agent's frame in texels of the tap's level, texels a metre.
+        values: f32 flat; a chunk's [taps, 3, chunk]: x and y in the agent's frame in texels of the tap's level,
+            texels a metre.
         heads: i32 [height, chunks, 2]: number of taps (0: all sky) and where they begin in `values`.
     """
 

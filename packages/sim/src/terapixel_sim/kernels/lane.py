@@ -146,7 +146,7 @@ def nearest_lane(
         first = bank_i[bank_i[Head.CELL_LANES] + cell]
         end = bank_i[bank_i[Head.CELL_LANES] + cell + 1]
         for attempt in range(2):
-            # most agents score well, and then a low first bound spares most segments the heading; the answer is the same
+            # most agents score well; then a low first bound spares most segments the rest, and the answer is the same
             if best_point < 0:
                 best = ti.select(attempt == 0, GOOD_SCORE, 1e15)
                 reach2 = farther(best)

@@ -1,9 +1,10 @@
 """What the renderer's kernels share: layouts of their buffers, and the scalar maths of boxes, ground, haze and colours.
 
-Everything is drawn in the frame of the agent that looks: x forward, y left, z up, origin at its box centre on the road. There a
-camera's rays are the same for every agent, `ray(x, y) = D0 + x DX + y DY` for pixel indices x, y, scaled so that the ray
-parameter is the depth along the optical axis. Inverse depth `w` is then affine in x and y for every plane, which is all the
-geometry there is: a box is six planes, the ground is one, and the greatest w is what is seen.
+Everything is drawn in the frame of the agent that looks: x forward, y left, z up, origin at its box centre on the
+road. There a camera's rays are the same for every agent, `ray(x, y) = D0 + x DX + y DY` for pixel indices x, y,
+scaled so that the ray parameter is the depth along the optical axis. Inverse depth `w` is then affine in x and y for
+every plane, which is all the geometry there is: a box is six planes, the ground is one, and the greatest w is what is
+seen.
 
 Colours travel as three 10-bit fields, r | g << 10 | b << 20, so that four of them can be summed in one integer.
 """
@@ -46,7 +47,7 @@ class CameraF(IntEnum):
 
 
 class CameraI(IntEnum):
-    """Integers of a camera; heads of its chunks of pixels follow: (number of taps, where they begin in the floats) each."""
+    """Integers of a camera; a head for each chunk of pixels follows: (number of taps, where they begin)."""
 
     LUT = 0  # 256 colours of texels
     FACE = 256  # colours of a box's front, back, left, right, top, bottom

@@ -48,7 +48,12 @@ def screen_rect(p, ax, ay, az, camera: ti.template(), width, height):
     """Pixels (x0, x1, y0, y1, inclusive) that a box with centre p and half axes ax, ay, az (camera axes) can cover."""
     x0, x1, y0, y1, near = 1e9, -1e9, 1e9, -1e9, 0
     for k in ti.static(range(8)):
-        q = p + (ax if ti.static(k & 1) else -ax) + (ay if ti.static(k & 2) else -ay) + (az if ti.static(k & 4) else -az)
+        q = (
+            p
+            + (ax if ti.static(k & 1) else -ax)
+            + (ay if ti.static(k & 2) else -ay)
+            + (az if ti.static(k & 4) else -az)
+        )
         if q[2] < NEAR_M:
             near = 1
         iz = 1.0 / ti.max(q[2], NEAR_M)
@@ -73,8 +78,9 @@ def screen_rect(p, ax, ay, az, camera: ti.template(), width, height):
 def write_axis(view_f: ti.template(), at, normal, half, offset, camera: ti.template()):
     """The six coefficients of one slab |n . p - centre| <= half; `offset` is the camera's coordinate along n.
 
-    In inverse depth a ray with direction cosine u meets the plane at distance d along n at w = u / d. Outside the slab the
-    near plane bounds w from above and the far one from below; inside there is no entry and both planes bound from below.
+    In inverse depth a ray with direction cosine u meets the plane at distance d along n at w = u / d. Outside the
+    slab the near plane bounds w from above and the far one from below; inside there is no entry and both planes bound
+    from below.
     """
     to_plus, to_minus = half - offset, -half - offset
     if ti.abs(to_plus) < 1e-5:
@@ -98,7 +104,7 @@ def write_axis(view_f: ti.template(), at, normal, half, offset, camera: ti.templ
 
 @ti.func
 def list_position(view_f: ti.template(), first, count, capacity, distance2):
-    """Where a box goes in a list: behind the last one, or in a full list in place of the farthest if that is farther, else -1."""
+    """Where a box goes in a list: behind the last one; in a full list over the farthest if nearer than it; else -1."""
     at = count
     if count >= capacity:
         at = -1

@@ -1,4 +1,4 @@
-"""The shade kernels: colours of all pixels from a view's coefficients. Rows for CPUs, pixels for GPUs; the pictures are equal."""
+"""The shade kernels: a view's coefficients become colours, by rows on CPUs, by pixels on GPUs, with equal pictures."""
 
 from ..runtime import ti
 from .render_math import (
@@ -45,6 +45,7 @@ def row_ground(
     vx, vy = view_f[head_f + int(ViewF.X)], view_f[head_f + int(ViewF.Y)]
     range_x, range_y = view_f[head_f + int(ViewF.RANGE_X)], view_f[head_f + int(ViewF.RANGE_Y)]
     table, nx, ny2 = view_i[head_i + int(ViewI.TILES)], view_i[head_i + int(ViewI.NX)], view_i[head_i + int(ViewI.NY2)]
+    # each step has its own loop: the arithmetic vectorises, and the look-ups of different pixels overlap in time
     tile = ti.Vector.zero(ti.i32, chunk)
     inner = ti.Vector.zero(ti.i32, chunk)
     for tap in range(taps):
@@ -82,7 +83,11 @@ def row_boxes(
             u0, v0, s0 = axis_start(view_f, a, fx, fy), axis_start(view_f, b, fx, fy), axis_start(view_f, c, fx, fy)
             ux, vx, sx = view_f[a + int(BoxF.UX)], view_f[b + int(BoxF.UX)], view_f[c + int(BoxF.UX)]
             ku, kv, ks = axis_constants(view_f, a), axis_constants(view_f, b), axis_constants(view_f, c)
-            cu, cv, cs = view_i[i + int(BoxI.COLOURS)], view_i[i + int(BoxI.COLOURS) + 1], view_i[i + int(BoxI.COLOURS) + 2]
+            cu, cv, cs = (
+                view_i[i + int(BoxI.COLOURS)],
+                view_i[i + int(BoxI.COLOURS) + 1],
+                view_i[i + int(BoxI.COLOURS) + 2],
+            )
             for span in range(ti.max(x0, 0) // SPAN, ti.min(x1, chunk - 1) // SPAN + 1):
                 for j in range(SPAN):
                     x = span * SPAN + j
@@ -93,28 +98,37 @@ def row_boxes(
 
 
 @ti.func
-def pixel_pair(colour: ti.template(), x):
-    """Pixels x and x + 4 as r, g, b bytes of the two halves of a word."""
-    low = ti.cast(bytes_of(colour[x]), ti.i64)
-    return low | (ti.cast(bytes_of(colour[x + 4]), ti.i64) << 32)
-
-
-@ti.func
-def bytes_of(colour):
+def as_bytes(colour):
+    """A colour with 8 bits a channel."""
     return (colour & 0xFF) | ((colour >> 2) & 0xFF00) | ((colour >> 4) & 0xFF0000)
 
 
 @ti.func
+def pixel_pair(colour: ti.template(), x):
+    """Pixels x and x + 4 as the two halves of a word."""
+    return ti.cast(colour[x], ti.i64) | (ti.cast(colour[x + 4], ti.i64) << 32)
+
+
+@ti.func
 def planes(colour: ti.template(), x):
-    """The red, green and blue bytes of pixels x to x + 7, each channel in one word (a transposition of bytes in pairs)."""
-    outer, low, high = ti.i64(0x00FF00FF00FF00FF), ti.i64(0x0000FFFF0000FFFF), ti.i64(0x000000FF000000FF)
-    p0, p1, p2, p3 = pixel_pair(colour, x), pixel_pair(colour, x + 1), pixel_pair(colour, x + 2), pixel_pair(colour, x + 3)
-    a = (p0 & outer) | ((p1 & outer) << 8)  # r0 r1 b0 b1
-    b = (p2 & outer) | ((p3 & outer) << 8)
+    """The red, green and blue bytes of pixels x to x + 7, each channel in one word: a transposition of bytes.
+
+    `colour` holds bytes. Red and blue share the even bytes, green has an odd one, and so pairs of pixels merge
+    without overlap.
+    """
+    even, low, byte = ti.i64(0x00FF00FF00FF00FF), ti.i64(0x0000FFFF0000FFFF), ti.i64(0x000000FF000000FF)
+    p0, p1, p2, p3 = (
+        pixel_pair(colour, x),
+        pixel_pair(colour, x + 1),
+        pixel_pair(colour, x + 2),
+        pixel_pair(colour, x + 3),
+    )
+    a = (p0 & even) | ((p1 & even) << 8)  # r0 r1 b0 b1
+    b = (p2 & even) | ((p3 & even) << 8)
     red = (a & low) | ((b & low) << 16)
     blue = ((a >> 16) & low) | (((b >> 16) & low) << 16)
-    g = ((p0 >> 8) & high) | (p1 & (high << 8)) | (((p2 >> 8) & high) << 16) | ((p3 & (high << 8)) << 16)
-    return red, g, blue
+    green = ((p0 >> 8) & byte) | (p1 & (byte << 8)) | (((p2 >> 8) & byte) << 16) | ((p3 & (byte << 8)) << 16)
+    return red, green, blue
 
 
 @ti.kernel
@@ -159,7 +173,18 @@ def shade_rows(
                     taps, start = camera_i[head], camera_i[head + 1]
                     if taps > 0:
                         row_ground(
-                            chunk, taps, start, head_f, head_i, view_f, view_i, camera_f, camera_i, tiles, texels, colour
+                            chunk,
+                            taps,
+                            start,
+                            head_f,
+                            head_i,
+                            view_f,
+                            view_i,
+                            camera_f,
+                            camera_i,
+                            tiles,
+                            texels,
+                            colour,
                         )
                     else:
                         sky = camera_i[int(CameraI.SKY)]
@@ -171,8 +196,14 @@ def shade_rows(
                         sky_r, sky_g, sky_b = camera_f[at], camera_f[at + 1], camera_f[at + 2]
                         for x in range(chunk):
                             colour[x] = hazed(colour[x], depth[x], haze, sky_r, sky_g, sky_b)
-                first, plane, pixels = (v * 3 * height + y) * width + x_first, height * width, ti.min(width - x_first, chunk)
+                first, plane, pixels = (
+                    (v * 3 * height + y) * width + x_first,
+                    height * width,
+                    ti.min(width - x_first, chunk),
+                )
                 if ti.static(packed):
+                    for x in range(chunk):
+                        colour[x] = as_bytes(colour[x])
                     for j in range(pixels // 8):
                         red, green, blue = planes(colour, 8 * j)
                         out[first // 8 + j] = red

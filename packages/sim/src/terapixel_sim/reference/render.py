@@ -1,7 +1,7 @@
 """A slow and plain ray caster: the specification of the renderer and its test oracle.
 
-Every pixel is the mean of S x S rays. A ray takes the nearest of the boxes it enters (slab test), the ground plane (exact
-polygons of lanes and paint) and the sky. Nothing is shared with the kernels but the camera.
+Every pixel is the mean of S x S rays. A ray takes the nearest of the boxes it enters (slab test), the ground plane
+(exact polygons of lanes and paint) and the sky. Nothing is shared with the kernels but the camera.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EDGE_WIDTH_M = 0.2
 
 @dataclass(frozen=True)
 class Box:
-    """An upright box as a viewer sees it (frame: x forward, y left, z up, origin at the viewer's box centre on the road)."""
+    """An upright box in the viewer's frame: x forward, y left, z up from its box centre on the road."""
 
     x: float
     """Centre [m]."""
@@ -77,7 +77,12 @@ def _strips(points: Array, left: float, right: float) -> list[Array]:
 
 
 def draw(
-    camera: Camera, rig: CameraRig, pose: tuple[float, float, float], boxes: list[Box], ground: GroundShapes, samples: int = 8
+    camera: Camera,
+    rig: CameraRig,
+    pose: tuple[float, float, float],
+    boxes: list[Box],
+    ground: GroundShapes,
+    samples: int = 8,
 ) -> Array:
     """One view, f64 [3, height, width], 0 to 255.
 
@@ -128,7 +133,7 @@ def _background(
 
 
 def _enter(origin: Array, rays: Array, box: Box) -> tuple[Array, NDArray[np.int64]]:
-    """Depth at which each ray enters a box (inf if it does not), and the face: front, back, left, right, top, bottom."""
+    """Depth at which each ray enters a box or inf, and the face: front, back, left, right, top, bottom."""
     c, s = np.cos(box.yaw), np.sin(box.yaw)
     turn = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
     o = turn @ (origin - np.array([box.x, box.y, box.z + box.height / 2]))

@@ -32,6 +32,7 @@ class Surface(IntEnum):
     WHITE = 2
     YELLOW = 3
     EDGE = 4
+    VERGE = 5  # edge paint with terrain, not road, beside it
     SKY = 7  # never on a map; what taps above the horizon read
 
 
@@ -179,14 +180,18 @@ def _halve(a: NDArray[np.float32]) -> NDArray[np.float32]:
 def _quantise(cover: list[NDArray[np.float32]]) -> NDArray[np.uint8]:
     """Texels of one level from the coverages by road, white, yellow and edge.
 
-    A texel has two colours at most. Paint means road beneath; where terrain under a trace of paint would be the
-    larger error (paint stands out about four times as much from road as terrain does), it is road over terrain.
+    A texel has two colours at most: paint lies on road, or edge paint on terrain where that is the larger share of the
+    rest. Where what is left out would be the larger error (paint stands out about four times as much from road as
+    terrain does), the paint is dropped.
     """
     road, *paint = cover
     total = np.minimum(paint[0] + paint[1] + paint[2], 1)
+    terrain, bare = 1 - road, np.maximum(road - total, 0)
     kind = np.where(paint[1] > paint[0], Surface.YELLOW, Surface.WHITE)
-    kind = np.where(paint[2] > np.maximum(paint[0], paint[1]), Surface.EDGE, kind)
-    painted = (total > 0) & (4 * total >= 1 - road)
+    is_edge = paint[2] > np.maximum(paint[0], paint[1])
+    verge = is_edge & (terrain > bare)
+    kind = np.where(is_edge, np.where(verge, Surface.VERGE, Surface.EDGE), kind)
+    painted = (total > 0) & (4 * total >= np.where(verge, bare, terrain))
     kind = np.where(painted, kind, Surface.ROAD).astype(np.uint8)
     step = np.rint(FULL * np.sqrt(np.where(painted, total, road))).astype(np.uint8)
     bare = painted & (step == 0)

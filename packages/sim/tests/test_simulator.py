@@ -20,7 +20,13 @@ def towns() -> list[RoadMap]:
 def make(towns, worlds=3, agents=5, cameras=None, **options) -> Simulator:
     first_world = options.pop("first_world", 0)
     return Simulator(
-        SimConfig(**options), towns, num_worlds=worlds, num_agents=agents, cameras=cameras, seed=3, first_world=first_world
+        SimConfig(**options),
+        towns,
+        num_worlds=worlds,
+        num_agents=agents,
+        cameras=cameras,
+        seed=3,
+        first_world=first_world,
     )
 
 
@@ -253,7 +259,8 @@ def test_two_simulators_of_different_size_live_side_by_side(towns):
 THREADS = """
 import torch, hashlib, sys
 from terapixel_sim import Camera, CameraRig, SimConfig, Simulator
-sim = Simulator(SimConfig(), ["grid:0"], num_worlds=80, num_agents=16, cameras=CameraRig(cameras={"front": Camera(width=16, height=8)}), seed=1)
+rig = CameraRig(cameras={"front": Camera(width=16, height=8)})
+sim = Simulator(SimConfig(), ["grid:0"], num_worlds=80, num_agents=16, cameras=rig, seed=1)
 batch = sim.reset()
 digest = hashlib.sha256()
 for t in range(8):
@@ -269,7 +276,9 @@ def test_one_and_two_threads_agree_bitwise():
     digests = {}
     for threads in ("1", "2"):
         env = dict(os.environ, TERAPIXEL_THREADS=threads)
-        digests[threads] = subprocess.run([sys.executable, "-c", THREADS], env=env, capture_output=True, text=True, check=True).stdout.split()[-1]
+        digests[threads] = subprocess.run(
+            [sys.executable, "-c", THREADS], env=env, capture_output=True, text=True, check=True
+        ).stdout.split()[-1]
     assert digests["1"] == digests["2"]
 
 
@@ -346,5 +355,5 @@ def test_step_before_reset_is_refused(towns):
 def test_a_state_of_another_size_is_refused(towns):
     sim = make(towns)
     sim.reset()
-    with pytest.raises(ValueError, match="state.agents: expected"):
+    with pytest.raises(ValueError, match=r"state\.agents: expected"):
         sim.load_state(make(towns, agents=6).state)

@@ -43,7 +43,12 @@ def _check(ok: bool, name: str, value: object, allowed: str) -> None:
 
 
 def _number(name: str, value: Any, low: float, high: float) -> None:
-    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and low <= value <= high
+    ok = (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and low <= value <= high
+    )
     _check(ok, name, value, f"a number from {low:g} to {high:g}")
 
 
@@ -94,7 +99,9 @@ class RouteConfig:
     """Most lanes and lane changes a route may have; a longer walk ends there."""
 
     def __post_init__(self) -> None:
-        _check(isinstance(self.num_goals, int) and 1 <= self.num_goals <= 16, "route.num_goals", self.num_goals, "1 to 16")
+        _check(
+            isinstance(self.num_goals, int) and 1 <= self.num_goals <= 16, "route.num_goals", self.num_goals, "1 to 16"
+        )
         object.__setattr__(self, "goal_spacing_m", _pair("route.goal_spacing_m", self.goal_spacing_m, 5.0, 200.0))
         _number("route.min_length_m", self.min_length_m, 5.0, 500.0)
         _number("route.lane_change", self.lane_change, 0.0, 1.0)
@@ -207,8 +214,17 @@ class SimConfig:
         if isinstance(value, str):
             _check(value in RESPONSES, "infraction", value, ", ".join(RESPONSES))
         else:
-            ok = isinstance(value, Mapping) and set(value) == set(INFRACTIONS) and all(v in RESPONSES for v in value.values())
-            _check(ok, "infraction", value, f"one of {', '.join(RESPONSES)}, or a mapping of {', '.join(INFRACTIONS)} to them")
+            ok = (
+                isinstance(value, Mapping)
+                and set(value) == set(INFRACTIONS)
+                and all(v in RESPONSES for v in value.values())
+            )
+            _check(
+                ok,
+                "infraction",
+                value,
+                f"one of {', '.join(RESPONSES)}, or a mapping of {', '.join(INFRACTIONS)} to them",
+            )
             object.__setattr__(self, "infraction", dict(value))
 
     def responses(self) -> tuple[str, str, str]:

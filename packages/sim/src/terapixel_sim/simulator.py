@@ -67,7 +67,12 @@ class Simulator:
             ValueError: A size out of range, no maps, or a map with room for fewer than `num_agents`.
             RuntimeError: No GPU for `device="cuda"`.
         """
-        for name, value, low in (("num_worlds", num_worlds, 1), ("num_agents", num_agents, 1), ("seed", seed, 0), ("first_world", first_world, 0)):
+        for name, value, low in (
+            ("num_worlds", num_worlds, 1),
+            ("num_agents", num_agents, 1),
+            ("seed", seed, 0),
+            ("first_world", first_world, 0),
+        ):
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value < 2**31:
                 raise ValueError(f"{name}: expected an integer from {low} to 2147483647, got {value!r}")
         if not maps:
@@ -97,7 +102,9 @@ class Simulator:
         entries = config.route.entries
         floats, ints = AgentCol.ROUTE + 3 * entries, SlotCol.ROUTE + 2 * entries
         if num_worlds * num_agents * floats >= 2**31:
-            raise ValueError(f"num_worlds: {num_worlds} x {num_agents} agents need more than 2^31 state elements; use fewer")
+            raise ValueError(
+                f"num_worlds: {num_worlds} x {num_agents} agents need more than 2^31 state elements; use fewer"
+            )
         self._agents = torch.zeros(num_worlds, num_agents, floats, device=device)
         self._slots = torch.zeros(num_worlds, num_agents, ints, dtype=torch.int32, device=device)
         self._world = torch.zeros(num_worlds, len(WorldCol), dtype=torch.int32, device=device)
@@ -198,7 +205,9 @@ class Simulator:
     @property
     def state(self) -> TensorDict:
         """Everything mutable: `agents`, `slots`, `world` (see `layout`), batch size [W]. Live tensors: clone to keep."""
-        return TensorDict({"agents": self._agents, "slots": self._slots, "world": self._world}, batch_size=[self.num_worlds])
+        return TensorDict(
+            {"agents": self._agents, "slots": self._slots, "world": self._world}, batch_size=[self.num_worlds]
+        )
 
     def load_state(self, state: TensorDict) -> None:
         """Go on from `state`, a copy of which is taken.
@@ -294,7 +303,9 @@ class Simulator:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _new_buffers(self, worlds: int) -> ObservationBuffers:
-        return ObservationBuffers(worlds, self.num_agents, self.config.observation, self.config.route.num_goals, self.device)
+        return ObservationBuffers(
+            worlds, self.num_agents, self.config.observation, self.config.route.num_goals, self.device
+        )
 
     def _turn(self, *, keep: bool) -> None:
         """Switch to the other buffers, so that the last batch survives this call."""

@@ -72,11 +72,14 @@ class Town:
         def lane_distance(c):
             return _near(c, allp[index, :2], allp[index + 1, :2])
 
-        lane_first, lane_items, edge_first, edge_items = [0], [], [0], []
+        lane_first, lane_items, edge_first, edge_items, edge_distance = [0], [], [0], [], []
         for c in centres:
             lane_items += [p for p, d in zip(segments, lane_distance(c), strict=True) if d <= limit]
             lane_first.append(len(lane_items))
-            edge_items += np.flatnonzero(_near(c, self.edges[:, :2], self.edges[:, 2:4]) <= limit).tolist()
+            distance = _near(c, self.edges[:, :2], self.edges[:, 2:4])
+            order = [i for i in np.argsort(distance, kind="stable").tolist() if distance[i] <= limit]
+            edge_items += order
+            edge_distance += distance[order].tolist()
             edge_first.append(len(edge_items))
         ints, floats = [np.zeros(Head.SIZE, np.int64)], []
 
@@ -106,6 +109,7 @@ class Town:
         put(Head.CELL_EDGES, edge_first)
         put(Head.CELL_EDGE_ITEMS, [*edge_items, 0])
         put(Head.CELL_INSIDE, [int(self.inside(*c)) for c in centres])
+        putf(Head.F_CELL_EDGES, [*edge_distance, 0])
         mapf = np.zeros(len(MapFloat))
         mapf[MapFloat.ORIGIN_X], mapf[MapFloat.ORIGIN_Y], mapf[MapFloat.CELL] = *self.low, self.cell
         putf(Head.F_MAPS, mapf)

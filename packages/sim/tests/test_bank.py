@@ -128,8 +128,17 @@ def test_lanes_point_into_the_tables_of_their_map(towns, bank):
 
 
 def cells_of(bank, m):
-    nx, ny, cell0 = array(bank, Head.MAPS)[m, [MapInt.NX, MapInt.NY, MapInt.CELL0]]
-    x0, y0, size = array(bank, Head.F_MAPS)[m, [MapFloat.ORIGIN_X, MapFloat.ORIGIN_Y, MapFloat.CELL]]
+    return grid_of(bank, m, (MapInt.NX, MapInt.NY, MapInt.CELL0), MapFloat.CELL)
+
+
+def near_cells_of(bank, m):
+    return grid_of(bank, m, (MapInt.NEAR_NX, MapInt.NEAR_NY, MapInt.NEAR0), MapFloat.NEAR_CELL)
+
+
+def grid_of(bank, m, shape, side):
+    """First row of a map's cells in their tables, and their centres."""
+    nx, ny, cell0 = array(bank, Head.MAPS)[m, list(shape)]
+    x0, y0, size = array(bank, Head.F_MAPS)[m, [MapFloat.ORIGIN_X, MapFloat.ORIGIN_Y, side]]
     iy, ix = np.divmod(np.arange(nx * ny), nx)
     return cell0, np.stack([x0 + (ix + 0.5) * size, y0 + (iy + 0.5) * size], axis=1)
 
@@ -138,31 +147,67 @@ def distances(point, segments):
     return shapely.distance(shapely.Point(point), shapely.linestrings(segments.reshape(-1, 2, 2)))
 
 
-@pytest.mark.parametrize("m", [0, 1])
-def test_cell_lists_equal_brute_force(towns, bank, m):
-    cell0, centres = cells_of(bank, m)
-    points, owner = array(bank, Head.F_POINTS), array(bank, Head.POINT_LANE)
+def lane_segments(bank, m):
+    """First points of a map's lane segments."""
+    owner = array(bank, Head.POINT_LANE)
     lane0, lanes = array(bank, Head.MAPS)[m, [MapInt.LANE0, MapInt.NUM_LANES]]
-    starts = np.flatnonzero((owner[:-1] == owner[1:]) & (owner[:-1] >= lane0) & (owner[:-1] < lane0 + lanes))
+    return np.flatnonzero((owner[:-1] == owner[1:]) & (owner[:-1] >= lane0) & (owner[:-1] < lane0 + lanes))
+
+
+@pytest.mark.parametrize("m", [0, 1])
+def test_a_cell_lists_the_lane_segments_that_can_win_in_it(towns, bank, m):
+    """For any pose and last lane the best score, and whether lanes hold the point or lead its way, are those of all."""
+    rng = np.random.default_rng(m)
+    cell0, centres = cells_of(bank, m)
+    points, owner, starts = array(bank, Head.F_POINTS), array(bank, Head.POINT_LANE), lane_segments(bank, m)
+    first, items = array(bank, Head.CELL_LANES), array(bank, Head.CELL_LANE_ITEMS)
     segments = np.hstack([points[starts, :2], points[starts + 1, :2]])
-    edges = array(bank, Head.F_EDGES)
+    checked = 0
+    for c in rng.choice(len(centres), 400, replace=False):
+        got = items[first[cell0 + c] : first[cell0 + c + 1]]
+        assert (np.diff(got) > 0).all()
+        d = distances(centres[c], segments)
+        if d.min() > np.sqrt(2.0) + 6.0:
+            assert len(got) == (d.min() <= 24.0 + np.sqrt(2.0))
+            assert not len(got) or d[np.searchsorted(starts, got[0])] <= d.min() + 1e-4
+            continue
+        reach = starts[d <= np.sqrt(2.0) + 6.0]
+        assert np.isin(got, reach).all()
+        listed = np.isin(reach, got)
+        a, b = points[reach], points[reach + 1]
+        e = b[:, :2] - a[:, :2]
+        for _ in range(12):
+            x = centres[c] + rng.uniform(-1.0, 1.0, 2)
+            t = np.clip(((x - a[:, :2]) * e).sum(axis=1) / (e * e).sum(axis=1), 0, 1)[:, None]
+            distance = np.hypot(*(x - a[:, :2] - t * e).T)
+            tangent = a[:, 3:5] + t * (b[:, 3:5] - a[:, 3:5])
+            error = rng.uniform(-np.pi, np.pi) - np.arctan2(tangent[:, 1], tangent[:, 0])
+            error = np.abs(np.remainder(error + np.pi, 2 * np.pi) - np.pi)
+            score = 0.7 * distance / 4 + 0.3 * error / np.pi - 0.05 * (owner[reach] == rng.choice(owner[reach]))
+            assert listed[score.argmin()]
+            holds = distance <= a[:, 5] / 2
+            assert listed[holds].all()
+            checked += 1
+    assert checked > 500
+    assert np.diff(first[cell0 : cell0 + len(centres)]).max() < 60
+
+
+@pytest.mark.parametrize("m", [0, 1])
+def test_cells_list_edges_by_distance_as_far_as_a_step_can_reach(towns, bank, m):
+    cell0, centres = cells_of(bank, m)
+    edges, first = array(bank, Head.F_EDGES), array(bank, Head.CELL_EDGES)
     count = [sum(len(e) - 1 for e in town.edges) for town in towns]
     first_edge = sum(count[:m])
     own = edges[first_edge : first_edge + count[m], :4]
-    half = 4.0 * np.sqrt(0.5)
-    for c in np.random.default_rng(m).choice(len(centres), 60, replace=False):
-        begin, end = array(bank, Head.CELL_LANES)[cell0 + c : cell0 + c + 2]
-        got = array(bank, Head.CELL_LANE_ITEMS)[begin:end]
-        d = distances(centres[c], segments)
-        wanted = starts[d <= half + 6.0]
-        if not len(wanted) and d.min() <= 24.0:
-            assert len(got) == 1
-            assert d[np.searchsorted(starts, got[0])] <= d.min() + 1e-4
-        elif len(wanted) or d.min() > 24.0 + half:
-            assert got.tolist() == wanted.tolist()
-        begin, end = array(bank, Head.CELL_EDGES)[cell0 + c : cell0 + c + 2]
-        wanted = np.flatnonzero(distances(centres[c], own) <= half + 9.0) + first_edge
-        assert array(bank, Head.CELL_EDGE_ITEMS)[begin:end].tolist() == wanted.tolist()
+    # half a diagonal of the largest car, 0.25 s at 30 m/s, and what turning adds to that
+    reach = 0.5 * np.hypot(5.4, 2.1) + 7.5 * np.hypot(1.0, 0.5 * np.tan(0.55))
+    for c in np.random.default_rng(m).choice(len(centres), 100, replace=False):
+        begin, end = first[cell0 + c : cell0 + c + 2]
+        got = array(bank, Head.CELL_EDGE_ITEMS)[begin:end] - first_edge
+        d = distances(centres[c], own)
+        assert sorted(got.tolist()) == np.flatnonzero(d <= np.sqrt(2.0) + reach).tolist()
+        assert np.allclose(array(bank, Head.F_CELL_EDGES)[begin:end], np.sort(d[got]), atol=1e-4)
+        assert np.allclose(d[got], np.sort(d[got]), atol=1e-9)
 
 
 @pytest.mark.parametrize("m", [0, 1])
@@ -204,13 +249,17 @@ def test_the_grid_keeps_its_centres_off_axis_parallel_edges():
 
 @pytest.mark.parametrize("m", [0, 1])
 def test_near_pieces_are_the_nearest_in_order(towns, bank, m):
-    cell0, centres = cells_of(bank, m)
+    cell0, centres = near_cells_of(bank, m)
     for near, pieces, first in ((Head.NEAR_LANES, Head.F_OBS_LANES, "lanes"), (Head.NEAR_EDGES, Head.F_OBS_EDGES, "")):
         table, rows = array(bank, near), array(bank, pieces)
-        own = rows if m == 0 else rows[table[cells_of(bank, 1)[0] :][table[cells_of(bank, 1)[0] :] >= 0].min() :]
+        own = (
+            rows
+            if m == 0
+            else rows[table[near_cells_of(bank, 1)[0] :][table[near_cells_of(bank, 1)[0] :] >= 0].min() :]
+        )
         offset = len(rows) - len(own)
         if m == 0:
-            own = rows[: table[: cells_of(bank, 1)[0]].max() + 1]
+            own = rows[: table[: near_cells_of(bank, 1)[0]].max() + 1]
         for c in np.random.default_rng(m).choice(len(centres), 60, replace=False):
             got = table[cell0 + c]
             d = np.hypot(*(own[:, :2] - centres[c]).T)

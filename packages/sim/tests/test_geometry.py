@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from shapely import LineString, affinity
 from shapely import box as rectangle
@@ -45,10 +45,12 @@ def run(d: ti.types.ndarray(dtype=ti.f32, ndim=1), out: ti.types.ndarray(dtype=t
         )
         out[5] = kernels.wrap(d[10])
         out[6] = kernels.path_distance(d[0], d[1], d[5], d[6], d[16], d[17])
+        out[7], out[8] = kernels.cosine_sine(d[10])
+        out[9] = kernels.arctan2(d[17], d[16])
 
 
 def kernel(i, j, motion_i=(0, 0, 0), motion_j=(0, 0, 0), a=(0, 0), b=(1, 1)):
-    out = torch.zeros(7)
+    out = torch.zeros(10)
     run(torch.tensor([*i, *j, *motion_i, *motion_j, *a, *b], dtype=torch.float32), out)
     return out.tolist()
 
@@ -151,6 +153,22 @@ def test_wrap(angle):
     wrapped = kernel((0, 0, 0, 1, 1), (9, 0, 0, 1, 1), (angle, 0, 0))[5]
     assert -math.pi - 1e-6 < wrapped <= math.pi + 1e-6
     assert math.remainder(wrapped - angle, 2 * math.pi) == pytest.approx(0, abs=3e-6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(angle=st.one_of(floats(-40, 40), st.integers(-20, 20).map(lambda k: float(np.float32(k * math.pi / 4)))))
+def test_cosine_and_sine(angle):
+    got = kernel((0, 0, 0, 1, 1), (9, 0, 0, 1, 1), (angle, 0, 0))[7:9]
+    assert got == pytest.approx((math.cos(angle), math.sin(angle)), abs=2e-7)
+
+
+@settings(max_examples=150, deadline=None)
+@given(x=st.one_of(floats(-6, 6), st.sampled_from([0.0, 1.0, -1.0])), y=st.one_of(floats(-6, 6), st.just(0.0)))
+def test_arctan2(x, y):
+    assume(max(abs(x), abs(y)) > 1e-30 or x == y == 0)
+    assert kernel((0, 0, 0, 1, 1), (9, 0, 0, 1, 1), a=(x, y))[9] == pytest.approx(
+        math.atan2(y + 0.0, x + 0.0), abs=4e-7
+    )
 
 
 def test_wrap_keeps_plus_pi():

@@ -150,12 +150,12 @@ class Head(IntEnum):
     POINT_LANE = 3  # [P] lane of each centre-line point
     SUCCESSORS = 4  # [..] lanes, by LaneInt.SUCC0 and NUM_SUCC
     CELL_LANES = 5  # [C + 1] first item of each cell in CELL_LANE_ITEMS
-    CELL_LANE_ITEMS = 6  # points p whose segment lies within reach of the cell
+    CELL_LANE_ITEMS = 6  # points p whose segment may be the lane of a pose in the cell, or hold a point of it
     CELL_EDGES = 7  # [C + 1] first item of each cell in CELL_EDGE_ITEMS
-    CELL_EDGE_ITEMS = 8  # edge segments within reach of the cell
+    CELL_EDGE_ITEMS = 8  # edge segments within reach of the cell, nearest to its centre first
     CELL_INSIDE = 9  # [C] 1 where the cell's centre is drivable
-    NEAR_LANES = 10  # [C, NUM_NEAR_LANES] rows of F_OBS_LANES nearest to the cell's centre, nearest first, -1 padded
-    NEAR_EDGES = 11  # [C, NUM_NEAR_EDGES] rows of F_OBS_EDGES likewise
+    NEAR_LANES = 10  # [N, NUM_NEAR_LANES] rows of F_OBS_LANES nearest to the near cell's centre, in order, -1 padded
+    NEAR_EDGES = 11  # [N, NUM_NEAR_EDGES] rows of F_OBS_EDGES likewise
     NUM_NEAR_LANES = 12
     NUM_NEAR_EDGES = 13
     SLOT_LANE = 14  # [S] lane of each spawn slot
@@ -166,7 +166,8 @@ class Head(IntEnum):
     F_OBS_LANES = 19  # [.., len(ObsSegment)]
     F_OBS_EDGES = 20  # [.., len(ObsSegment)]
     F_SLOT_S = 21  # [S] arc length of each spawn slot on its lane [m]
-    SIZE = 22
+    F_CELL_EDGES = 22  # distance of each item of CELL_EDGE_ITEMS from its cell's centre [m]
+    SIZE = 23
 
 
 class MapInt(IntEnum):
@@ -179,6 +180,9 @@ class MapInt(IntEnum):
     NUM_LANES = 4
     SLOT0 = 5
     NUM_SLOTS = 6
+    NEAR_NX = 7  # the coarser grid of NEAR_LANES and NEAR_EDGES, from the same corner
+    NEAR_NY = 8
+    NEAR0 = 9
 
 
 class MapFloat(IntEnum):
@@ -187,6 +191,7 @@ class MapFloat(IntEnum):
     ORIGIN_X = 0  # lower left corner of the grid [m]; the grid covers the map with a margin, outside it all is off-road
     ORIGIN_Y = 1
     CELL = 2  # side of a cell [m]
+    NEAR_CELL = 3  # side of a cell of NEAR_LANES and NEAR_EDGES [m]
 
 
 class LaneInt(IntEnum):

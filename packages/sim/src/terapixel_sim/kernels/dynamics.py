@@ -8,7 +8,7 @@ autonomy emerges from self-play", appendix).
 
 from ..layout import AgentCol, Condition
 from ..runtime import ti
-from .geometry import wrap
+from .geometry import arctan2, cosine_sine, wrap
 
 WHEELBASE = 0.6
 """Wheelbase as a part of the length."""
@@ -29,7 +29,8 @@ MOVING_MPS = 0.1
 def integrate(old: ti.f32, change: ti.f32, low: ti.f32, high: ti.f32) -> ti.f32:
     """`old + change` held in [low, high], and 0 where it would change sign (a stop is a state, not a moment)."""
     new = old + change
-    new = ti.select(old * new < 0.0, 0.0, new)
+    # by comparison, since the product of two small numbers underflows
+    new = ti.select((old > 0.0) & (new < 0.0) | (old < 0.0) & (new > 0.0), 0.0, new)
     new = ti.select(new > low, new, low)
     return ti.select(new < high, new, high)
 
@@ -80,26 +81,29 @@ def move(agents: ti.template(), w: ti.i32, a: ti.i32, j_long: ti.f32, j_lat: ti.
     floor = ti.max(
         ti.abs(new_speed), 1.0
     )  # below 1 m/s a lateral acceleration asks for no sharper a curve than at 1 m/s
-    turn = ti.atan2(lateral * wheelbase, floor * floor) - steer
+    turn = arctan2(lateral * wheelbase, floor * floor) - steer
     turn = ti.max(ti.min(turn, STEER_RATE * dt), -STEER_RATE * dt)
     steer = ti.max(ti.min(steer + turn, STEER_MAX), -STEER_MAX)
-    curvature = ti.tan(steer) / wheelbase
+    cos_steer, sin_steer = cosine_sine(steer)
+    curvature = sin_steer / (cos_steer * wheelbase)
     new_lat_accel = new_speed * new_speed * curvature
     distance = 0.5 * (speed + new_speed) * dt
     yaw_change = distance * curvature
 
     # the chord of an arc of length d that turns by 2 h is d sin(h) / h long and points at the mean heading
     h = 0.5 * yaw_change
+    _, sin_h = cosine_sine(h)
     chord = distance * (1.0 - h * h / 6.0)
     if ti.abs(h) > 0.01:
-        chord = distance * ti.sin(h) / h
-    new_yaw = wrap(yaw + yaw_change)
+        chord = distance * sin_h / h
     axle = 0.5 * wheelbase
     x = agents[w, a, AgentCol.X]
     y = agents[w, a, AgentCol.Y]
-    agents[w, a, AgentCol.X] = x + chord * ti.cos(yaw + h) + axle * (ti.cos(new_yaw) - ti.cos(yaw))
-    agents[w, a, AgentCol.Y] = y + chord * ti.sin(yaw + h) + axle * (ti.sin(new_yaw) - ti.sin(yaw))
-    agents[w, a, AgentCol.YAW] = new_yaw
+    # the axle's mean heading; the line from it to the centre turns by 2 sin(h) across that
+    c, s = cosine_sine(yaw + h)
+    agents[w, a, AgentCol.X] = x + chord * c - axle * 2.0 * sin_h * s
+    agents[w, a, AgentCol.Y] = y + chord * s + axle * 2.0 * sin_h * c
+    agents[w, a, AgentCol.YAW] = wrap(yaw + yaw_change)
     agents[w, a, AgentCol.SPEED] = new_speed
     agents[w, a, AgentCol.ACCEL] = new_accel
     agents[w, a, AgentCol.LAT_ACCEL] = new_lat_accel

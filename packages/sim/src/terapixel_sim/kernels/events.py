@@ -5,12 +5,13 @@ Each function judges the motion from the previous pose to the current one. Twin:
 
 from ..layout import AgentCol, Condition, EdgeCol, Event, Head, MapFloat, MapInt, SlotCol, Status
 from ..runtime import ti
-from .geometry import path_distance, segment_meets_box, segments_cross, swept_boxes_touch, wrap
+from .geometry import cosine_sine, path_distance, segment_meets_box, segments_cross, swept_boxes_touch, wrap
 from .lane import LEVEL_M, MAP_FLOATS, MAP_INTS, cell_at
 from .route import route_point
 
 EDGE_COLS = len(EdgeCol)
 CHUNK = 64
+ROUNDING_M = 1e-2
 WRONG_WAY_MPS = 0.5
 """An agent must be faster than this to be driving against the lanes."""
 NOWHERE = 1e18
@@ -57,25 +58,26 @@ def off_road(
         z = agents[w, a, AgentCol.Z]
         length = 0.5 * agents[w, a, AgentCol.LENGTH]
         width = 0.5 * agents[w, a, AgentCol.WIDTH]
-        yaw = agents[w, a, AgentCol.YAW]
-        c = ti.cos(yaw)
-        s = ti.sin(yaw)
-        prev_yaw = agents[w, a, AgentCol.PREV_YAW]
-        pc = ti.cos(prev_yaw)
-        ps = ti.sin(prev_yaw)
+        c, s = cosine_sine(agents[w, a, AgentCol.YAW])
+        pc, ps = cosine_sine(agents[w, a, AgentCol.PREV_YAW])
         px = agents[w, a, AgentCol.PREV_X] - x
         py = agents[w, a, AgentCol.PREV_Y] - y
-        reach = ti.sqrt(length * length + width * width)
-        low_x = ti.min(px, 0.0) - reach
-        low_y = ti.min(py, 0.0) - reach
-        high_x = ti.max(px, 0.0) + reach
-        high_y = ti.max(py, 0.0) + reach
+        radius = ti.sqrt(length * length + width * width)
+        low_x = ti.min(px, 0.0) - radius
+        low_y = ti.min(py, 0.0) - radius
+        high_x = ti.max(px, 0.0) + radius
+        high_y = ti.max(py, 0.0) + radius
         inside = on_lane | bank_i[bank_i[Head.CELL_INSIDE] + cell]
         edges = bank_i[Head.F_EDGES]
         items = bank_i[Head.CELL_EDGE_ITEMS]
         first = bank_i[bank_i[Head.CELL_EDGES] + cell]
         end = bank_i[bank_i[Head.CELL_EDGES] + cell + 1]
-        for item in range(first, end):
+        distances = bank_i[Head.F_CELL_EDGES]
+        to_middle = ti.sqrt(mx * mx + my * my)
+        # items come by distance from the cell's centre: beyond this none touches the motion or the line to the centre
+        far = to_middle + radius + ti.sqrt(px * px + py * py) + ROUNDING_M
+        item = first
+        while item < end and off == 0 and bank_f[distances + item] <= far:
             q = edges + bank_i[items + item] * EDGE_COLS
             if ti.abs(bank_f[q + EdgeCol.Z] - z) < LEVEL_M:
                 ax = bank_f[q + EdgeCol.X0] - x
@@ -89,7 +91,6 @@ def off_road(
                     & (ti.select(ax < bx, bx, ax) >= low_x)
                     & (ti.select(ay < by, ay, by) <= high_y)
                     & (ti.select(ay < by, by, ay) >= low_y)
-                    & (off == 0)
                 ):
                     nx = ay - by
                     ny = bx - ax
@@ -98,6 +99,7 @@ def off_road(
                     if now * before <= 0.0:  # otherwise both boxes lie clear of the edge's line, on one side of it
                         off = segment_meets_box(ax, ay, bx, by, c, s, length, width)
                         off |= corners_cross(px, py, pc, ps, c, s, length, width, ax, ay, bx, by)
+            item += 1
         off |= 1 - inside
     return off
 

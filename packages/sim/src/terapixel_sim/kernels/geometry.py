@@ -17,6 +17,49 @@ def wrap(angle: ti.f32) -> ti.f32:
 
 
 @ti.func
+def cosine_sine(angle: ti.f32):
+    """Cosine and sine to 2e-7, for angles within some hundred turns; much faster than the two alone.
+
+    The angle less its nearest multiple of pi / 2, which is taken off in three parts so that few digits are lost, goes
+    into minimax polynomials on [-pi / 4, pi / 4] (Moshier's Cephes library, sinf.c).
+    """
+    n = ti.floor(angle * (2.0 / PI) + 0.5)
+    x = ((angle - n * 1.5703125) - n * 4.837512969970703125e-4) - n * 7.54978995489188e-8
+    r = x * x
+    s = x + x * r * (-1.6666654611e-1 + r * (8.3321608736e-3 - r * 1.9515295891e-4))
+    c = 1.0 - 0.5 * r + r * r * (4.166664568298827e-2 + r * (-1.388731625493765e-3 + r * 2.443315711809948e-5))
+    quarter = n - 4.0 * ti.floor(0.25 * n)
+    odd = (quarter == 1.0) | (quarter == 3.0)
+    cosine = ti.select(odd, s, c)
+    sine = ti.select(odd, c, s)
+    cosine = ti.select((quarter == 1.0) | (quarter == 2.0), -cosine, cosine)
+    return cosine, ti.select(quarter >= 2.0, -sine, sine)
+
+
+@ti.func
+def arctan2(y: ti.f32, x: ti.f32) -> ti.f32:
+    """The angle of (x, y) in [-pi, pi] to 4e-7 rad, 0 for (0, 0); much faster than the library's.
+
+    The arc tangent of the smaller over the larger part, taken about 0 or pi / 4, by a minimax polynomial on
+    [-tan(pi / 8), tan(pi / 8)] (Moshier's Cephes library, atanf.c), unfolded to the plane.
+    """
+    u = ti.abs(x)
+    v = ti.abs(y)
+    steep = v > u
+    low = ti.select(steep, u, v)
+    high = ti.select(steep, v, u)
+    far = low > 0.4142135623730950 * high
+    part = ti.select(far, high + low, high)
+    q = ti.select(far, low - high, low) / ti.select(part > 0.0, part, 1.0)
+    r = q * q
+    p = (((8.05374449538e-2 * r - 1.38776856032e-1) * r + 1.99777106478e-1) * r - 3.33329491539e-1) * r * q + q
+    angle = p + ti.select(far, 0.25 * PI, 0.0)
+    angle = ti.select(steep, 0.5 * PI - angle, angle)
+    angle = ti.select(x < 0.0, PI - angle, angle)
+    return ti.select(y < 0.0, -angle, angle)
+
+
+@ti.func
 def angle_between(cross: ti.f32, dot: ti.f32) -> ti.f32:
     """The angle in [0, pi] of two directions by their cross and dot products, to 2e-5 rad; much faster than atan2.
 
@@ -142,7 +185,9 @@ def swept_boxes_touch(
     while moving == 1:
         pi = yaw_i + t * turn_i
         pj = yaw_j + t * turn_j
-        gap, nx, ny = box_gap(dx + t * vx, dy + t * vy, ti.cos(pi), ti.sin(pi), li, wi, ti.cos(pj), ti.sin(pj), lj, wj)
+        ci, si = cosine_sine(pi)
+        cj, sj = cosine_sine(pj)
+        gap, nx, ny = box_gap(dx + t * vx, dy + t * vy, ci, si, li, wi, cj, sj, lj, wj)
         closing = -(vx * nx + vy * ny)
         rate = turning + ti.select(closing > 0.0, closing, 0.0)
         if gap > TOUCH_M and rate * (1.0 - t) > gap:

@@ -5,7 +5,7 @@ The bank's arrays (see `layout.Head`) are passed as templates. Twin: `reference/
 
 from ..layout import Head, LaneFloat, LaneInt, MapFloat, MapInt, PointCol
 from ..runtime import ti
-from .geometry import angle_between
+from .geometry import angle_between, arctan2, cosine_sine
 
 LANE_INTS = len(LaneInt)
 LANE_FLOATS = len(LaneFloat)
@@ -113,7 +113,8 @@ def nearest_lane(
 
     The distance is that to the nearest centre-line segment of the cell's list (not the lateral offset); the lane
     `previous` gets 0.05 off, so that an agent between two lanes does not flicker. Segments on another level are left
-    out.
+    out. A cell lists just the segments that can win in it (`maps/grid.py`), so the answer is that of all segments, for
+    agents within 3 m of the height of their lane.
 
     Args:
         bank_i: integers of the map bank.
@@ -132,8 +133,7 @@ def nearest_lane(
     """
     cell = cell_at(bank_i, bank_f, map_id, x, y)
     points = bank_i[Head.F_POINTS]
-    cy = ti.cos(yaw)
-    sy = ti.sin(yaw)
+    cy, sy = cosine_sine(yaw)
     best = 0.0
     reach2 = 0.0
     best_point = -1
@@ -175,16 +175,16 @@ def nearest_lane(
                         dot = tx * cy + ty * sy
                         if d2 <= half * half:
                             inside = 1
-                            if dot > 0.0:
-                                aligned = 1
-                        error = angle_between(tx * sy - ty * cy, dot)
-                        score = DISTANCE_WEIGHT * ti.sqrt(d2) + HEADING_WEIGHT * error
-                        score -= ti.select(bank_i[point_lane + p] == previous, HYSTERESIS, 0.0)
-                        if score < best:
-                            best = score
-                            best_point = p
-                            best_u = u
-                            reach2 = farther(best)
+                            aligned |= ti.cast(dot > 0.0, ti.i32)
+                        if d2 < reach2:
+                            error = angle_between(tx * sy - ty * cy, dot)
+                            score = DISTANCE_WEIGHT * ti.sqrt(d2) + HEADING_WEIGHT * error
+                            score -= ti.select(bank_i[point_lane + p] == previous, HYSTERESIS, 0.0)
+                            if score < best:
+                                best = score
+                                best_point = p
+                                best_u = u
+                                reach2 = farther(best)
     lane = -1
     s = 0.0
     offset = 0.0
@@ -196,5 +196,5 @@ def nearest_lane(
         s = (k + best_u) * bank_f[bank_i[Head.F_LANES] + lane * LANE_FLOATS + LaneFloat.SPACING]
         foot = lane_point(bank_i, bank_f, lane, s)
         offset = foot[3] * (y - foot[1]) - foot[4] * (x - foot[0])
-        heading = ti.atan2(foot[3] * sy - foot[4] * cy, foot[3] * cy + foot[4] * sy)
+        heading = arctan2(foot[3] * sy - foot[4] * cy, foot[3] * cy + foot[4] * sy)
     return lane, s, offset, heading, inside, aligned, foot

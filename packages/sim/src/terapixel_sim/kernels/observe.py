@@ -312,15 +312,16 @@ def observe_partners(
 
 @ti.func
 def grid_cell(bank_i: ti.template(), bank_f: ti.template(), chosen: ti.i32, x: ti.f32, y: ti.f32) -> ti.i32:
-    """The map's cell that holds (x, y), or the nearest one from outside the grid."""
+    """The map's near cell that holds (x, y), or the nearest one from outside the grid."""
     record = bank_i[Head.MAPS] + chosen * MAP_INTS
     frame = bank_i[Head.F_MAPS] + chosen * MAP_FLOATS
-    nx = bank_i[record + MapInt.NX]
-    ny = bank_i[record + MapInt.NY]
+    nx = bank_i[record + MapInt.NEAR_NX]
+    ny = bank_i[record + MapInt.NEAR_NY]
+    side = bank_f[frame + MapFloat.NEAR_CELL]
     # clipped as floats first: a far away float has no integer
-    ix = clip((x - bank_f[frame + MapFloat.ORIGIN_X]) / bank_f[frame + MapFloat.CELL], 0.0, ti.cast(nx - 1, ti.f32))
-    iy = clip((y - bank_f[frame + MapFloat.ORIGIN_Y]) / bank_f[frame + MapFloat.CELL], 0.0, ti.cast(ny - 1, ti.f32))
-    return bank_i[record + MapInt.CELL0] + ti.cast(iy, ti.i32) * nx + ti.cast(ix, ti.i32)
+    ix = clip((x - bank_f[frame + MapFloat.ORIGIN_X]) / side, 0.0, ti.cast(nx - 1, ti.f32))
+    iy = clip((y - bank_f[frame + MapFloat.ORIGIN_Y]) / side, 0.0, ti.cast(ny - 1, ti.f32))
+    return bank_i[record + MapInt.NEAR0] + ti.cast(iy, ti.i32) * nx + ti.cast(ix, ti.i32)
 
 
 @ti.func

@@ -7,6 +7,7 @@ otherwise it is a lane change, whose position blends from a to b with the weight
 
 from ..layout import AgentCol, Head, LaneFloat, LaneInt, PointCol, SlotCol
 from ..runtime import ti
+from .geometry import arctan2, cosine_sine
 from .lane import LANE_FLOATS, LANE_INTS, POINT_COLS, lane_limit, lane_point, vec7
 
 BEHIND_M = 5.0
@@ -99,7 +100,8 @@ def chord_foot(x: ti.f32, y: ti.f32, ax: ti.f32, ay: ti.f32, bx: ti.f32, by: ti.
     """The fraction in [low, high] of the chord a-b nearest to (x, y), and the squared distance there."""
     ex = bx - ax
     ey = by - ay
-    t = ((x - ax) * ex + (y - ay) * ey) / ti.max(ex * ex + ey * ey, 1e-12)
+    square = ex * ex + ey * ey
+    t = ((x - ax) * ex + (y - ay) * ey) / ti.select(square > 1e-12, square, 1e-12)
     t = ti.select(t > low, t, low)
     t = ti.select(t < high, t, high)
     gx = x - ax - t * ex
@@ -164,8 +166,8 @@ def route_project(
                         bank_f[q + PointCol.Y],
                         bank_f[r + PointCol.X],
                         bank_f[r + PointCol.Y],
-                        ti.max(t0 - kf, 0.0),
-                        ti.min(t1 - kf, 1.0),
+                        ti.select(t0 > kf, t0 - kf, 0.0),
+                        ti.select(t1 - kf < 1.0, t1 - kf, 1.0),
                     )
                     if d2 < best:
                         best = d2
@@ -190,8 +192,7 @@ def route_project(
                     py = p[1]
         start += length
     foot = entry_point(agents, slots, bank_i, bank_f, w, a, best_e, best_u)
-    cy = ti.cos(yaw)
-    sy = ti.sin(yaw)
+    cy, sy = cosine_sine(yaw)
     offset = foot[3] * (y - foot[1]) - foot[4] * (x - foot[0])
-    heading = ti.atan2(foot[3] * sy - foot[4] * cy, foot[3] * cy + foot[4] * sy)
+    heading = arctan2(foot[3] * sy - foot[4] * cy, foot[3] * cy + foot[4] * sy)
     return best_s, best_e, ti.sqrt(best), offset, heading

@@ -1,8 +1,8 @@
 """One step of all worlds in one kernel: move every agent, judge what happened, then reward and end.
 
-Loops, in order: agents move and find their place on lanes and route (each on its own); collisions of a world;
-responses, rewards and ends of a world. All infractions of a step are found before any takes effect, so no agent's
-fate depends on the order of the slots.
+In order: agents move and find their place on lanes and route (each on its own); collisions of a world; responses,
+rewards and ends of a world. On a CPU one loop over worlds does it all, on a GPU there is a loop for each. All
+infractions of a step are found before any takes effect, so no agent's fate depends on the order of the slots.
 """
 
 import math
@@ -16,6 +16,7 @@ from ..layout import AgentCol, Condition, Event, SlotCol, Status, WorldCol
 from ..runtime import ti
 from .dynamics import MOVING_MPS, jerk_of_action, jerk_of_control, move
 from .events import WRONG_WAY_MPS, collide_pair, collide_world, off_road, reach_goal, solid, swept_circle
+from .geometry import cosine_sine
 from .lane import lane_limit, nearest_lane
 from .rewards import (
     FAR_M,
@@ -124,7 +125,6 @@ def step(
         terminated.view(torch.uint8),
         truncated.view(torch.uint8),
         params.values,
-        16 if cpu else 1,
         512 if cpu else 1,
     )
 
@@ -141,45 +141,35 @@ def _step(
     terminated: ti.types.ndarray(dtype=ti.u8, ndim=2),
     truncated: ti.types.ndarray(dtype=ti.u8, ndim=2),
     params: ti.types.ndarray(dtype=ti.f32, ndim=1),
-    agent_pad: ti.template(),
     world_pad: ti.template(),
 ):
-    for ii in range(agents.shape[0] * agents.shape[1] * agent_pad):
-        if ii % agent_pad == 0:
-            i = ii // agent_pad
-            w = i // agents.shape[1]
-            a = i % agents.shape[1]
-            reward[w, a] = 0.0
-            terminated[w, a] = ti.u8(0)
-            truncated[w, a] = ti.u8(0)
-            if world[w, WorldCol.DONE] == 0:
-                remember(agents, slots, w, a)
-                if slots[w, a, SlotCol.STATUS] == LIVE:
-                    j_long = 0.0
-                    j_lat = 0.0
-                    if ti.static(len(action.shape) == 2):
-                        j_long, j_lat = jerk_of_action(ti.cast(action[w, a], ti.i32))
-                    else:
-                        j_long, j_lat = jerk_of_control(action[w, a, 0], action[w, a, 1])
-                    distance, jerk = move(agents, w, a, j_long, j_lat, params[Param.DT])
-                    # the only term that needs the accelerations of before
-                    reward[w, a] = comfort_reward(
-                        agents[w, a, AgentCol.CONDITION + Condition.COMFORT],
-                        agents[w, a, AgentCol.ACCEL],
-                        agents[w, a, AgentCol.LAT_ACCEL],
-                        jerk,
-                    )
-                    locate(agents, slots, bank_i, bank_f, params, w, a, world[w, WorldCol.MAP], ti.abs(distance))
-
     if ti.static(world_pad > 1):
+        # one loop, in which the rows of a world's agents stay in the cache
         for ww in range(agents.shape[0] * world_pad):
             if ww % world_pad == 0:
                 w = ww // world_pad
+                for a in range(agents.shape[1]):
+                    advance(agents, slots, world, bank_i, bank_f, action, reward, terminated, truncated, params, w, a)
                 if world[w, WorldCol.DONE] == 0:
                     collide_world(agents, slots, w)
                     settle(agents, slots, world, reward, terminated, truncated, params, w)
     else:
-        # a GPU has threads to spare: one a first partner, each with all later ones
+        # a GPU has threads to spare: one an agent, then one a first partner, each with all later ones
+        for i in range(agents.shape[0] * agents.shape[1]):
+            advance(
+                agents,
+                slots,
+                world,
+                bank_i,
+                bank_f,
+                action,
+                reward,
+                terminated,
+                truncated,
+                params,
+                i // agents.shape[1],
+                i % agents.shape[1],
+            )
         for i in range(agents.shape[0] * agents.shape[1]):
             w = i // agents.shape[1]
             a = i % agents.shape[1]
@@ -193,6 +183,45 @@ def _step(
         for w in range(agents.shape[0]):
             if world[w, WorldCol.DONE] == 0:
                 settle(agents, slots, world, reward, terminated, truncated, params, w)
+
+
+@ti.func
+def advance(
+    agents: ti.template(),
+    slots: ti.template(),
+    world: ti.template(),
+    bank_i: ti.template(),
+    bank_f: ti.template(),
+    action: ti.template(),
+    reward: ti.template(),
+    terminated: ti.template(),
+    truncated: ti.template(),
+    params: ti.template(),
+    w: ti.i32,
+    a: ti.i32,
+):
+    """Clear a slot's outputs, and where it drives move it and judge all but collisions."""
+    reward[w, a] = 0.0
+    terminated[w, a] = ti.u8(0)
+    truncated[w, a] = ti.u8(0)
+    if world[w, WorldCol.DONE] == 0:
+        remember(agents, slots, w, a)
+        if slots[w, a, SlotCol.STATUS] == LIVE:
+            j_long = 0.0
+            j_lat = 0.0
+            if ti.static(len(action.shape) == 2):
+                j_long, j_lat = jerk_of_action(ti.cast(action[w, a], ti.i32))
+            else:
+                j_long, j_lat = jerk_of_control(action[w, a, 0], action[w, a, 1])
+            distance, jerk = move(agents, w, a, j_long, j_lat, params[Param.DT])
+            # the only term that needs the accelerations of before
+            reward[w, a] = comfort_reward(
+                agents[w, a, AgentCol.CONDITION + Condition.COMFORT],
+                agents[w, a, AgentCol.ACCEL],
+                agents[w, a, AgentCol.LAT_ACCEL],
+                jerk,
+            )
+            locate(agents, slots, bank_i, bank_f, params, w, a, world[w, WorldCol.MAP], ti.abs(distance))
 
 
 @ti.func
@@ -232,10 +261,11 @@ def locate(
         agents[w, a, AgentCol.YAW],
         slots[w, a, SlotCol.LANE],
     )
+    cosine, _ = cosine_sine(heading)
     slots[w, a, SlotCol.LANE] = lane
     if lane >= 0:
         agents[w, a, AgentCol.Z] = p[2]
-        agents[w, a, AgentCol.GRADE] = p[6] * ti.cos(heading)
+        agents[w, a, AgentCol.GRADE] = p[6] * cosine
         agents[w, a, AgentCol.LANE_OFFSET] = offset
         agents[w, a, AgentCol.LANE_HEADING] = heading
         agents[w, a, AgentCol.LANE_WIDTH] = p[5]
@@ -362,7 +392,7 @@ def drive_reward(agents: ti.template(), params: ti.template(), w: ti.i32, a: ti.
     speed = agents[w, a, AgentCol.SPEED]
     offset = agents[w, a, AgentCol.LANE_OFFSET]
     heading = agents[w, a, AgentCol.LANE_HEADING]
-    cosine = ti.cos(heading)
+    cosine, _ = cosine_sine(heading)
     total = lane_center_reward(
         agents[w, a, weights + Condition.LANE_CENTER],
         ti.select(lane >= 0, agents[w, a, weights + Condition.CENTER_BIAS], 0.0),

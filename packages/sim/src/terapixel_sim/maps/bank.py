@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,11 +16,14 @@ from ..config import SimConfig
 from ..layout import EdgeCol, Head, LaneFloat, LaneInt, MapFloat, MapInt, ObsSegment, PointCol
 from .centre_lines import centre_line
 from .edges import drivable_edges
-from .grid import CELL_M, EDGE_REACH_M, make_grid
+from .grid import CELL_M, NEAR_CELL_M, make_grid
 from .road_map import Points, RoadMap
 from .slots import spawn_slots
 
 REACH_M = 1000.0
+SPEED_MAX_MPS = 20.0
+STEER_MAX_RAD = 0.55
+"""Of a car with gains of 1, as in `kernels/dynamics.py`, which is not imported here for the sake of Taichi."""
 EDGE_PIECE_M = 8.0
 """Longest observed piece of an edge [m]."""
 EDGE_TOLERANCE_M = 0.25
@@ -126,8 +130,7 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
     is_start = np.ones(len(points), dtype=bool)
     is_start[first[1:] - 1] = False
     starts = np.flatnonzero(is_start)
-    xy = points[:, [PointCol.X, PointCol.Y]]
-    segments = np.concatenate([xy[starts], xy[starts + 1]], axis=1)
+    lane_of = np.repeat(np.arange(len(lanes)), np.diff(first))
 
     rings = _rings(road_map)
     edges = np.concatenate([np.hstack([r[:-1, :2], r[1:, :2], (r[:-1, 2:] + r[1:, 2:]) / 2]) for r in rings])
@@ -139,11 +142,12 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
         )
     grid = make_grid(extent, edges[:, :4])
     cells = grid.nx * grid.ny
-    lane_cell, lane_item = grid.lane_items(segments)
-    edge_cell, edge_item = grid.within(edges[:, :4], EDGE_REACH_M)
+    near_grid = grid.coarser(NEAR_CELL_M)
+    lane_cell, lane_item = grid.lane_items(points[starts], points[starts + 1], lane_of[starts])
+    edge_cell, edge_item, edge_distance = grid.nearest_first(edges[:, :4], _motion_reach(config))
     lane_pieces, edge_pieces = np.concatenate([line.pieces for line in lines]), _edge_pieces(rings)
-    near_lanes = grid.nearest(lane_pieces[:, :2], config.observation.lanes)
-    near_edges = grid.nearest(edge_pieces[:, :2], config.observation.edges)
+    near_lanes = near_grid.nearest(lane_pieces[:, :2], config.observation.lanes)
+    near_edges = near_grid.nearest(edge_pieces[:, :2], config.observation.edges)
 
     length = np.array([line.length for line in lines])
     reach = _reach(length, [lane.successors for lane in lanes])
@@ -174,11 +178,12 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
     map_ints[0, [MapInt.NX, MapInt.NY, MapInt.CELL0]] = grid.nx, grid.ny, at[Head.CELL_INSIDE]
     map_ints[0, [MapInt.LANE0, MapInt.NUM_LANES]] = lane0, len(lanes)
     map_ints[0, [MapInt.SLOT0, MapInt.NUM_SLOTS]] = at[Head.SLOT_LANE], len(slot_lane)
+    map_ints[0, [MapInt.NEAR_NX, MapInt.NEAR_NY, MapInt.NEAR0]] = near_grid.nx, near_grid.ny, at[Head.NEAR_LANES]
     successors = [s for lane in lanes for s in lane.successors]
     return {
         Head.MAPS: map_ints,
         Head.LANES: lane_ints,
-        Head.POINT_LANE: np.repeat(np.arange(len(lanes)), np.diff(first)) + lane0,
+        Head.POINT_LANE: lane_of + lane0,
         Head.SUCCESSORS: np.array(successors, dtype=np.int64) + lane0,
         Head.CELL_LANES: np.searchsorted(lane_cell, np.arange(cells)) + at[Head.CELL_LANE_ITEMS],
         Head.CELL_LANE_ITEMS: starts[lane_item] + at[Head.F_POINTS],
@@ -188,14 +193,25 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
         Head.NEAR_LANES: _shift(near_lanes, at[Head.F_OBS_LANES]),
         Head.NEAR_EDGES: _shift(near_edges, at[Head.F_OBS_EDGES]),
         Head.SLOT_LANE: slot_lane + lane0,
-        Head.F_MAPS: np.array([[grid.x, grid.y, CELL_M]]),
+        Head.F_MAPS: np.array([[grid.x, grid.y, CELL_M, NEAR_CELL_M]]),
         Head.F_LANES: lane_floats,
         Head.F_POINTS: points,
         Head.F_EDGES: edges,
         Head.F_OBS_LANES: lane_pieces,
         Head.F_OBS_EDGES: edge_pieces,
         Head.F_SLOT_S: slot_s,
+        Head.F_CELL_EDGES: edge_distance,
     }
+
+
+def _motion_reach(config: SimConfig) -> float:
+    """Distance from its present centre that any part of a car was within during a step [m].
+
+    The centre is half a wheelbase ahead of the rear axle and moves, at full lock, by so much more than that.
+    """
+    half_diagonal = 0.5 * math.hypot(config.spawn.length_m[1], config.spawn.width_m[1])
+    axle_path = SPEED_MAX_MPS * max(1.0, config.condition.gain_speed[1]) * config.dt_s
+    return half_diagonal + axle_path * math.hypot(1.0, 0.5 * math.tan(STEER_MAX_RAD))
 
 
 def _rings(road_map: RoadMap) -> list[Points]:

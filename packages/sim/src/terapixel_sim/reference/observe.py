@@ -125,13 +125,15 @@ def _pieces(me: Array, world: Array, bank: Bank, kind: str, count: int) -> Array
     frame = bank.floats[int(bank.ints[Head.F_MAPS]) + chosen * len(MapFloat) :]
     # the kernel finds the cell in float32; so does its twin, or a car on a border might see another cell's list
     cell = [
-        int(np.clip((np.float32(me[axis]) - frame[origin]) / frame[MapFloat.CELL], 0, bank.ints[record + size] - 1))
+        int(
+            np.clip((np.float32(me[axis]) - frame[origin]) / frame[MapFloat.NEAR_CELL], 0, bank.ints[record + size] - 1)
+        )
         for axis, origin, size in (
-            (AgentCol.X, MapFloat.ORIGIN_X, MapInt.NX),
-            (AgentCol.Y, MapFloat.ORIGIN_Y, MapInt.NY),
+            (AgentCol.X, MapFloat.ORIGIN_X, MapInt.NEAR_NX),
+            (AgentCol.Y, MapFloat.ORIGIN_Y, MapInt.NEAR_NY),
         )
     ]
-    number = int(bank.ints[record + MapInt.CELL0]) + cell[1] * int(bank.ints[record + MapInt.NX]) + cell[0]
+    number = int(bank.ints[record + MapInt.NEAR0]) + cell[1] * int(bank.ints[record + MapInt.NEAR_NX]) + cell[0]
     listed = int(bank.ints[Head[f"NUM_NEAR_{kind}"]])
     first = int(bank.ints[Head[f"NEAR_{kind}"]]) + number * listed
     items = [int(k) for k in bank.ints[first : first + listed] if k >= 0][:count]

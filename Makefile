@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml $(PACKAGES:%=packages/%/pyproject.toml)
 	$(VENV)/bin/python -m pip install --quiet $(TORCH) --group dev $(PACKAGES:%=-e packages/%)
 	touch $@
 
-demo: $(INSTALLED)  ## teacher, student, adapted student, table and film in runs/demo, 20 minutes on 2 cores
+demo: $(INSTALLED)  ## teacher, student, adapted student, table and film in runs/demo
 	$(VENV)/bin/python tools/demo.py tools/configs/demo.yaml $(ARGS)
 
 test: $(INSTALLED)  ## all tests, under 10 minutes on 2 cores

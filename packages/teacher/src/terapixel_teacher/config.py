@@ -91,8 +91,9 @@ class PPOConfig:
     weight_decay: float = 0.0
     grad_clip: float = 0.5
     """Largest norm of a gradient."""
-    advantage_filter: float = 0.01
-    """Transitions with |A| below this fraction of its running largest value are left out of an update; 0 keeps all."""
+    advantage_filter: float = 0.0
+    """Transitions with |A| below this fraction of its running largest value are left out of an update; 0 keeps all.
+    Gigaflow leaves out 0.01, at batches of millions; see docs/log.md for what it costs at small ones."""
     target_kl: float | None = None
     """Mean KL divergence of an epoch above which the remaining epochs are left out; None runs all."""
     max_nonfinite: int = 10

@@ -5,67 +5,32 @@ The twin is `reference/observe.py`; columns and scales are those of `observation
 
 import math
 from dataclasses import dataclass
-from enum import IntEnum
 
 import torch
 
 from ..config import CONDITION_BOUNDS, SimConfig
-from ..layout import (
-    AgentCol,
-    Condition,
-    Head,
-    LaneInt,
-    MapFloat,
-    MapInt,
-    ObsSegment,
-    SlotCol,
-    Status,
-    Stream,
-    WorldCol,
-)
-from ..observation import (
-    COLUMNS,
-    GAINS,
-    MANOEUVRES,
-    EdgeObs,
-    EgoObs,
-    LaneObs,
-    Leaf,
-    ObservationBuffers,
-    PartnerObs,
-    ProprioObs,
-    RouteObs,
-)
+from ..layout import AgentCol, SlotCol, Status, Stream, WorldCol
+from ..observation import GAINS, Leaf, ObservationBuffers
 from ..runtime import ti
+from .observe_rows import (
+    MANOEUVRE,
+    ObserveCol,
+    begin,
+    clear,
+    frame5,
+    grid_cell,
+    next_turn,
+    observe_condition,
+    observe_ego,
+    observe_partners,
+    observe_pieces,
+    observe_route,
+    set_mask,
+)
 from .random import key_agent, key_world, uniform
-from .route import route_point
-from .walk import lane_int
 
-NUM_CONDITIONS = len(Condition)
-FIRST_GAIN = int(Condition.GAIN_THROTTLE)
-MAP_INTS, MAP_FLOATS, SEGMENT_FLOATS = len(MapInt), len(MapFloat), len(ObsSegment)
-ROUTE, PARTNER, LANE, EDGE = len(RouteObs), len(PartnerObs), len(LaneObs), len(EdgeObs)
-MANOEUVRE = len(MANOEUVRES)
-# factors from values to columns; a kind of quantity has one scale in all leaves
-XY, HEIGHT = 1.0 / COLUMNS["partners"]["X"][1], 1.0 / COLUMNS["partners"]["Z"][1]
-SPEED, LENGTH, WIDTH = (1.0 / COLUMNS["partners"][name][1] for name in ("SPEED", "LENGTH", "WIDTH"))
-ACCEL, LAT_ACCEL, STEER, YAW_RATE = (1.0 / COLUMNS["ego"][n][1] for n in ("ACCEL", "LAT_ACCEL", "STEER", "YAW_RATE"))
-OFFSET, LEFT, STOPPED = (1.0 / COLUMNS["ego"][name][1] for name in ("LANE_OFFSET", "ROUTE_LEFT", "STOPPED"))
-JERK_LONG, JERK_LAT = (1.0 / COLUMNS["proprio"][name][1] for name in ("JERK_LONG", "JERK_LAT"))
-COMMAND = 1.0 / 100.0
 GRAIN = 16
 """Loop padding: a CPU thread then takes 32 agents at least instead of 512."""
-frame5 = ti.types.vector(5, ti.f32)
-"""An agent's frame: x, y, z, cosine and sine of yaw."""
-
-
-class ObserveCol(IntEnum):
-    """Columns of `ObserveParams.values`."""
-
-    PARTNER_RADIUS = 0
-    MANOEUVRE_M = 1
-    CONDITION = 2  # 18 x (factor, summand) from a value, or the logarithm of a gain, to [-1, 1]
-    ROUTE_POINTS = 38
 
 
 @dataclass(frozen=True)
@@ -85,290 +50,6 @@ class ObserveParams:
             values += [2.0 / (high - low), -(high + low) / (high - low)]
         values += observation.route_points_m
         return cls(torch.tensor(values, dtype=torch.float32, device=device))
-
-
-@ti.func
-def begin(offsets: ti.template(), leaf: ti.template(), n: ti.i32) -> ti.i32:
-    """Where agent n's row of a leaf begins."""
-    return offsets[2 * leaf] + n * offsets[2 * leaf + 1]
-
-
-@ti.func
-def clip(value: ti.f32, low: ti.f32, high: ti.f32) -> ti.f32:
-    return ti.min(ti.max(value, low), high)
-
-
-@ti.func
-def clear(floats: ti.template(), start: ti.i32, stop: ti.i32):
-    for k in range(start, stop):
-        floats[k] = 0.0
-
-
-@ti.func
-def set_mask(bytes_: ti.template(), start: ti.i32, rows: ti.i32, count: ti.i32):
-    """True for the first `count` of `rows`."""
-    for k in range(rows):
-        bytes_[start + k] = ti.cast(k < count, ti.u8)
-
-
-@ti.func
-def observe_ego(agents: ti.template(), w: ti.i32, a: ti.i32, floats: ti.template(), ego: ti.i32, proprio: ti.i32):
-    speed = agents[w, a, AgentCol.SPEED] * SPEED
-    accel = agents[w, a, AgentCol.ACCEL] * ACCEL
-    lat_accel = agents[w, a, AgentCol.LAT_ACCEL] * LAT_ACCEL
-    steer = agents[w, a, AgentCol.STEER] * STEER
-    yaw_rate = agents[w, a, AgentCol.YAW_RATE] * YAW_RATE
-    length = agents[w, a, AgentCol.LENGTH] * LENGTH
-    width = agents[w, a, AgentCol.WIDTH] * WIDTH
-    lane = agents[w, a, AgentCol.LANE_HEADING]
-    route = agents[w, a, AgentCol.ROUTE_HEADING]
-    floats[ego + EgoObs.SPEED] = speed
-    floats[ego + EgoObs.ACCEL] = accel
-    floats[ego + EgoObs.LAT_ACCEL] = lat_accel
-    floats[ego + EgoObs.STEER] = steer
-    floats[ego + EgoObs.YAW_RATE] = yaw_rate
-    floats[ego + EgoObs.LENGTH] = length
-    floats[ego + EgoObs.WIDTH] = width
-    floats[ego + EgoObs.LANE_OFFSET] = clip(agents[w, a, AgentCol.LANE_OFFSET] * OFFSET, -1.0, 1.0)
-    floats[ego + EgoObs.LANE_COS] = ti.cos(lane)
-    floats[ego + EgoObs.LANE_SIN] = ti.sin(lane)
-    floats[ego + EgoObs.LANE_LIMIT] = agents[w, a, AgentCol.LANE_LIMIT] * SPEED
-    floats[ego + EgoObs.ROUTE_OFFSET] = clip(agents[w, a, AgentCol.ROUTE_OFFSET] * OFFSET, -2.0, 2.0)
-    floats[ego + EgoObs.ROUTE_COS] = ti.cos(route)
-    floats[ego + EgoObs.ROUTE_SIN] = ti.sin(route)
-    floats[ego + EgoObs.ROUTE_LEFT] = (agents[w, a, AgentCol.ROUTE_LENGTH] - agents[w, a, AgentCol.ROUTE_S]) * LEFT
-    floats[ego + EgoObs.STOPPED] = clip(agents[w, a, AgentCol.STOPPED] * STOPPED, 0.0, 1.0)
-    floats[proprio + ProprioObs.SPEED] = speed
-    floats[proprio + ProprioObs.STEER] = steer
-    floats[proprio + ProprioObs.ACCEL] = accel
-    floats[proprio + ProprioObs.LAT_ACCEL] = lat_accel
-    floats[proprio + ProprioObs.YAW_RATE] = yaw_rate
-    floats[proprio + ProprioObs.LENGTH] = length
-    floats[proprio + ProprioObs.WIDTH] = width
-    floats[proprio + ProprioObs.JERK_LONG] = agents[w, a, AgentCol.JERK_LONG] * JERK_LONG
-    floats[proprio + ProprioObs.JERK_LAT] = agents[w, a, AgentCol.JERK_LAT] * JERK_LAT
-
-
-@ti.func
-def observe_condition(
-    agents: ti.template(), w: ti.i32, a: ti.i32, params: ti.template(), floats: ti.template(), o: ti.i32
-):
-    for c in range(NUM_CONDITIONS):
-        value = agents[w, a, AgentCol.CONDITION + c]
-        if c >= FIRST_GAIN:
-            value = ti.log(value)
-        scaled = value * params[ObserveCol.CONDITION + 2 * c] + params[ObserveCol.CONDITION + 2 * c + 1]
-        floats[o + c] = clip(scaled, -1.0, 1.0)
-
-
-@ti.func
-def along(ego: frame5, dx: ti.f32, dy: ti.f32) -> ti.f32:
-    """The part of a planar vector along the agent's x."""
-    return dx * ego[3] + dy * ego[4]
-
-
-@ti.func
-def aside(ego: frame5, dx: ti.f32, dy: ti.f32) -> ti.f32:
-    """The part of a planar vector along the agent's y."""
-    return dy * ego[3] - dx * ego[4]
-
-
-@ti.func
-def observe_route(
-    agents: ti.template(),
-    slots: ti.template(),
-    bank_i: ti.template(),
-    bank_f: ti.template(),
-    ego: frame5,
-    n: ti.i32,
-    w: ti.i32,
-    a: ti.i32,
-    params: ti.template(),
-    floats: ti.template(),
-    bytes_: ti.template(),
-    offsets: ti.template(),
-):
-    """`route`, and `command`: the goals from SlotCol.GOAL on; goal k lies at ROUTE_LENGTH (k + 1) / goals."""
-    points = offsets[2 * Leaf.ROUTE_MASK + 1]
-    goals = offsets[2 * Leaf.COMMAND_MASK + 1]
-    length = agents[w, a, AgentCol.ROUTE_LENGTH]
-    for r in range(points + goals):
-        is_goal = r >= points
-        g = r - points
-        goal = slots[w, a, SlotCol.GOAL] + g
-        s = length * ti.cast(goal + 1, ti.f32) / ti.cast(goals, ti.f32)
-        shown = goal < goals
-        if not is_goal:
-            s = agents[w, a, AgentCol.ROUTE_S] + params[ObserveCol.ROUTE_POINTS + r]
-            shown = s <= length
-        row = ti.Vector.zero(ti.f32, ROUTE)
-        if shown:
-            p = route_point(agents, slots, bank_i, bank_f, w, a, s)
-            dx = p[0] - ego[0]
-            dy = p[1] - ego[1]
-            row[RouteObs.X] = along(ego, dx, dy)
-            row[RouteObs.Y] = aside(ego, dx, dy)
-            row[RouteObs.COS] = along(ego, p[3], p[4])
-            row[RouteObs.SIN] = aside(ego, p[3], p[4])
-            row[RouteObs.WIDTH] = p[5] * WIDTH
-            row[RouteObs.LIMIT] = p[6] * SPEED
-        if is_goal:
-            o = begin(offsets, Leaf.COMMAND, n) + 2 * g
-            floats[o] = row[RouteObs.X] * COMMAND
-            floats[o + 1] = row[RouteObs.Y] * COMMAND
-            bytes_[begin(offsets, Leaf.COMMAND_MASK, n) + g] = ti.cast(shown, ti.u8)
-        else:
-            o = begin(offsets, Leaf.ROUTE, n) + ROUTE * r
-            row[RouteObs.X] *= XY
-            row[RouteObs.Y] *= XY
-            for c in ti.static(range(ROUTE)):
-                floats[o + c] = row[c]
-            bytes_[begin(offsets, Leaf.ROUTE_MASK, n) + r] = ti.cast(shown, ti.u8)
-
-
-@ti.func
-def next_turn(
-    agents: ti.template(), slots: ti.template(), bank_i: ti.template(), w: ti.i32, a: ti.i32, far: ti.f32
-) -> ti.i32:
-    """Turn of the first junction lane between ROUTE_S and `far` metres beyond, NONE without one."""
-    s0 = agents[w, a, AgentCol.ROUTE_S]
-    turn = 0
-    start = ti.f32(0.0)
-    n = 0
-    while n < slots[w, a, SlotCol.ENTRIES] and turn == 0 and start <= s0 + far:
-        stop = start + agents[w, a, AgentCol.ROUTE + 3 * n + 2]
-        if stop > s0:
-            turn = lane_int(bank_i, slots[w, a, SlotCol.ROUTE + 2 * n], LaneInt.TURN)
-        start = stop
-        n += 1
-    return turn
-
-
-@ti.func
-def observe_partners(
-    agents: ti.template(),
-    slots: ti.template(),
-    ego: frame5,
-    n: ti.i32,
-    w: ti.i32,
-    a: ti.i32,
-    radius: ti.f32,
-    floats: ti.template(),
-    bytes_: ti.template(),
-    offsets: ti.template(),
-    rows: ti.template(),
-):
-    """The nearest solid agents, nearest first, the lower index first among equals."""
-    o = begin(offsets, Leaf.PARTNERS, n)
-    yaw = agents[w, a, AgentCol.YAW]
-    v = agents[w, a, AgentCol.SPEED]
-    near = ti.Vector.zero(ti.i32, rows)
-    distance = ti.Vector.zero(ti.f32, rows)
-    count = 0
-    for b in range(agents.shape[1]):
-        dx = agents[w, b, AgentCol.X] - ego[0]
-        dy = agents[w, b, AgentCol.Y] - ego[1]
-        d = dx * dx + dy * dy
-        status = slots[w, b, SlotCol.STATUS]
-        solid = status == Status.LIVE or status == Status.STOPPED or status == Status.TIMED_OUT
-        if b != a and solid and d <= radius * radius:
-            k = count
-            if count == rows:
-                k = rows - 1
-            if count < rows or d < distance[k]:
-                while k > 0 and distance[k - 1] > d:
-                    distance[k] = distance[k - 1]
-                    near[k] = near[k - 1]
-                    k -= 1
-                distance[k] = d
-                near[k] = b
-                count = ti.min(count + 1, rows)
-    for r in range(count):
-        b = near[r]
-        k = o + PARTNER * r
-        # all loads before the stores: a store may alias them, and their addresses would be worked out anew
-        dx = agents[w, b, AgentCol.X] - ego[0]
-        dy = agents[w, b, AgentCol.Y] - ego[1]
-        dz = agents[w, b, AgentCol.Z] - ego[2]
-        length = agents[w, b, AgentCol.LENGTH]
-        width = agents[w, b, AgentCol.WIDTH]
-        vb = agents[w, b, AgentCol.SPEED]
-        turn = agents[w, b, AgentCol.YAW] - yaw
-        c = ti.cos(turn)
-        s = ti.sin(turn)
-        floats[k + PartnerObs.X] = along(ego, dx, dy) * XY
-        floats[k + PartnerObs.Y] = aside(ego, dx, dy) * XY
-        floats[k + PartnerObs.Z] = dz * HEIGHT
-        floats[k + PartnerObs.LENGTH] = length * LENGTH
-        floats[k + PartnerObs.WIDTH] = width * WIDTH
-        floats[k + PartnerObs.COS] = c
-        floats[k + PartnerObs.SIN] = s
-        floats[k + PartnerObs.SPEED] = vb * SPEED
-        floats[k + PartnerObs.VX] = (vb * c - v) * SPEED
-        floats[k + PartnerObs.VY] = vb * s * SPEED
-    clear(floats, o + PARTNER * count, o + PARTNER * rows)
-    set_mask(bytes_, begin(offsets, Leaf.PARTNERS_MASK, n), rows, count)
-
-
-@ti.func
-def grid_cell(bank_i: ti.template(), bank_f: ti.template(), chosen: ti.i32, x: ti.f32, y: ti.f32) -> ti.i32:
-    """The map's near cell that holds (x, y), or the nearest one from outside the grid."""
-    record = bank_i[Head.MAPS] + chosen * MAP_INTS
-    frame = bank_i[Head.F_MAPS] + chosen * MAP_FLOATS
-    nx = bank_i[record + MapInt.NEAR_NX]
-    ny = bank_i[record + MapInt.NEAR_NY]
-    side = bank_f[frame + MapFloat.NEAR_CELL]
-    # clipped as floats first: a far away float has no integer
-    ix = clip((x - bank_f[frame + MapFloat.ORIGIN_X]) / side, 0.0, ti.cast(nx - 1, ti.f32))
-    iy = clip((y - bank_f[frame + MapFloat.ORIGIN_Y]) / side, 0.0, ti.cast(ny - 1, ti.f32))
-    return bank_i[record + MapInt.NEAR0] + ti.cast(iy, ti.i32) * nx + ti.cast(ix, ti.i32)
-
-
-@ti.func
-def observe_pieces(
-    bank_i: ti.template(),
-    bank_f: ti.template(),
-    ego: frame5,
-    n: ti.i32,
-    cell: ti.i32,
-    floats: ti.template(),
-    bytes_: ti.template(),
-    offsets: ti.template(),
-):
-    """`lanes`, then `edges`, whose columns are the first 6 of `lanes`: the cell's nearest pieces in their order."""
-    for kind in range(2):
-        is_lane = kind == 0
-        columns = ti.select(is_lane, LANE, EDGE)
-        o = ti.select(is_lane, begin(offsets, Leaf.LANES, n), begin(offsets, Leaf.EDGES, n))
-        mask = ti.select(is_lane, begin(offsets, Leaf.LANES_MASK, n), begin(offsets, Leaf.EDGES_MASK, n))
-        rows = ti.select(is_lane, offsets[2 * Leaf.LANES_MASK + 1], offsets[2 * Leaf.EDGES_MASK + 1])
-        listed = ti.select(is_lane, bank_i[Head.NUM_NEAR_LANES], bank_i[Head.NUM_NEAR_EDGES])
-        items = ti.select(is_lane, bank_i[Head.NEAR_LANES], bank_i[Head.NEAR_EDGES]) + cell * listed
-        table = ti.select(is_lane, bank_i[Head.F_OBS_LANES], bank_i[Head.F_OBS_EDGES])
-        count = 0
-        while count < rows and count < listed and bank_i[items + count] >= 0:
-            p = table + bank_i[items + count] * SEGMENT_FLOATS
-            k = o + columns * count
-            dx = bank_f[p + ObsSegment.X] - ego[0]
-            dy = bank_f[p + ObsSegment.Y] - ego[1]
-            cos = bank_f[p + ObsSegment.COS]
-            sin = bank_f[p + ObsSegment.SIN]
-            dz = bank_f[p + ObsSegment.Z] - ego[2]
-            half_length = bank_f[p + ObsSegment.HALF_LENGTH]
-            width = bank_f[p + ObsSegment.WIDTH]
-            limit = bank_f[p + ObsSegment.LIMIT]
-            floats[k + LaneObs.X] = along(ego, dx, dy) * XY
-            floats[k + LaneObs.Y] = aside(ego, dx, dy) * XY
-            floats[k + LaneObs.Z] = dz * HEIGHT
-            floats[k + LaneObs.HALF_LENGTH] = half_length * LENGTH
-            floats[k + LaneObs.COS] = along(ego, cos, sin)
-            floats[k + LaneObs.SIN] = aside(ego, cos, sin)
-            if is_lane:
-                floats[k + LaneObs.WIDTH] = width * WIDTH
-                floats[k + LaneObs.LIMIT] = limit * SPEED
-            count += 1
-        clear(floats, o + columns * count, o + columns * rows)
-        set_mask(bytes_, mask, rows, count)
 
 
 @ti.kernel

@@ -1,0 +1,162 @@
+"""The end of a step: what the events of a world's agents entail, the rewards, and who and what ends."""
+
+from enum import IntEnum
+
+from ..config import RESPONSES
+from ..layout import AgentCol, Condition, Event, SlotCol, Status, WorldCol
+from ..runtime import ti
+from .dynamics import MOVING_MPS
+from .geometry import cosine_sine
+from .rewards import (
+    collision_reward,
+    goal_reward,
+    lane_align_reward,
+    lane_center_reward,
+    offroad_reward,
+    overspeed_reward,
+    progress_reward,
+    reverse_reward,
+    timestep_reward,
+    velocity_reward,
+)
+
+LIVE, STOPPED, REMOVED, EMPTY = int(Status.LIVE), int(Status.STOPPED), int(Status.REMOVED), int(Status.EMPTY)
+FINISHED, TIMED_OUT = int(Status.FINISHED), int(Status.TIMED_OUT)
+COLLISION, OFFROAD = int(Event.COLLISION), int(Event.OFFROAD)
+GOAL, FINISH = int(Event.GOAL), int(Event.FINISH)
+STOP, REMOVE, IGNORE = (float(RESPONSES.index(name)) for name in ("stop", "remove", "ignore"))
+
+
+class Param(IntEnum):
+    """Places in `StepParams.values`."""
+
+    DT = 0
+    STEPS = 1  # of an episode
+    EARLY_RESET = 2
+    ON_COLLISION = 3  # index in config.RESPONSES
+    ON_OFFROAD = 4
+    NUM_GOALS = 5
+    GOAL = 6
+    PROGRESS = 7
+
+
+@ti.func
+def settle(
+    agents: ti.template(),
+    slots: ti.template(),
+    world: ti.template(),
+    reward: ti.template(),
+    terminated: ti.template(),
+    truncated: ti.template(),
+    params: ti.template(),
+    w: ti.i32,
+):
+    """Apply what the events of a world's agents entail, then end the world if it is due."""
+    present = 0
+    live = 0
+    failed = 0
+    for a in range(agents.shape[1]):
+        if slots[w, a, SlotCol.STATUS] == LIVE:
+            settle_agent(agents, slots, reward, terminated, params, w, a)
+        status = slots[w, a, SlotCol.STATUS]
+        present += ti.select(status != EMPTY, 1, 0)
+        live += ti.select(status == LIVE, 1, 0)
+        failed += ti.select(status == STOPPED or status == REMOVED, 1, 0)
+    count = world[w, WorldCol.STEP] + 1
+    world[w, WorldCol.STEP] = count
+    # the tolerance keeps 0.4 of 5 at 2 in spite of rounding
+    early = ti.cast(failed, ti.f32) >= params[Param.EARLY_RESET] * ti.cast(present, ti.f32) - 1e-4
+    if ti.cast(count, ti.f32) >= params[Param.STEPS] or early or live == 0:
+        world[w, WorldCol.DONE] = 1
+        for a in range(agents.shape[1]):
+            if slots[w, a, SlotCol.STATUS] == LIVE:
+                slots[w, a, SlotCol.STATUS] = TIMED_OUT
+                truncated[w, a] = ti.u8(1)
+
+
+@ti.func
+def settle_agent(
+    agents: ti.template(),
+    slots: ti.template(),
+    reward: ti.template(),
+    terminated: ti.template(),
+    params: ti.template(),
+    w: ti.i32,
+    a: ti.i32,
+):
+    """Reward a live agent and end it if an infraction or its last goal says so.
+
+    Of two infractions in one step only one is charged and responded to: leaving the road goes before a collision,
+    unless it is the one that is ignored. The event bits tell both.
+    """
+    event = slots[w, a, SlotCol.EVENT]
+    on_collision = params[Param.ON_COLLISION]
+    on_offroad = params[Param.ON_OFFROAD]
+    collided = (event & COLLISION) != 0
+    left = (event & OFFROAD) != 0
+    by_collision = collided and (not left or (on_offroad == IGNORE and on_collision != IGNORE))
+    last_goal = slots[w, a, SlotCol.GOAL] == ti.cast(params[Param.NUM_GOALS], ti.i32)
+    if last_goal and not collided and not left:
+        event |= FINISH
+    slots[w, a, SlotCol.EVENT] = event
+    slots[w, a, SlotCol.EVER] = slots[w, a, SlotCol.EVER] | event
+    total = reward[w, a] + drive_reward(agents, params, w, a, slots[w, a, SlotCol.LANE])
+    weights = AgentCol.CONDITION
+    speed = agents[w, a, AgentCol.SPEED]
+    if (event & GOAL) != 0:
+        goal_speed = agents[w, a, weights + Condition.GOAL_SPEED]
+        total += goal_reward(params[Param.GOAL], ti.cast(last_goal, ti.i32), speed, goal_speed)
+    response = IGNORE
+    if by_collision:
+        total += collision_reward(agents[w, a, weights + Condition.COLLISION], speed)
+        response = on_collision
+    elif left:
+        total += offroad_reward(agents[w, a, weights + Condition.OFFROAD])
+        response = on_offroad
+    reward[w, a] = total
+    if response != IGNORE:
+        slots[w, a, SlotCol.STATUS] = ti.select(response == STOP, STOPPED, REMOVED)
+        terminated[w, a] = ti.u8(1)
+        if response == STOP:
+            agents[w, a, AgentCol.SPEED] = 0.0
+            agents[w, a, AgentCol.ACCEL] = 0.0
+            agents[w, a, AgentCol.LAT_ACCEL] = 0.0
+            agents[w, a, AgentCol.STEER] = 0.0
+            agents[w, a, AgentCol.YAW_RATE] = 0.0
+    elif (event & FINISH) != 0:
+        slots[w, a, SlotCol.STATUS] = FINISHED
+        terminated[w, a] = ti.u8(1)
+
+
+@ti.func
+def drive_reward(agents: ti.template(), params: ti.template(), w: ti.i32, a: ti.i32, lane: ti.i32) -> ti.f32:
+    """The terms of driving itself, but comfort."""
+    weights = AgentCol.CONDITION
+    dt = params[Param.DT]
+    speed = agents[w, a, AgentCol.SPEED]
+    offset = agents[w, a, AgentCol.LANE_OFFSET]
+    heading = agents[w, a, AgentCol.LANE_HEADING]
+    cosine, _ = cosine_sine(heading)
+    total = lane_center_reward(
+        agents[w, a, weights + Condition.LANE_CENTER],
+        ti.select(lane >= 0, agents[w, a, weights + Condition.CENTER_BIAS], 0.0),
+        offset,
+        cosine,
+        dt,
+    )
+    if lane >= 0:
+        total += lane_align_reward(
+            agents[w, a, weights + Condition.LANE_ALIGN],
+            agents[w, a, weights + Condition.VEL_ALIGN],
+            heading,
+            cosine,
+            speed,
+            dt,
+        )
+        on_lane = ti.cast(ti.abs(offset) <= 0.5 * agents[w, a, AgentCol.LANE_WIDTH], ti.i32)
+        total += velocity_reward(agents[w, a, weights + Condition.VELOCITY], cosine, speed, on_lane, dt)
+    moving = ti.cast(ti.abs(speed) > MOVING_MPS, ti.i32)
+    total += timestep_reward(agents[w, a, weights + Condition.TIMESTEP], moving, dt)
+    total += reverse_reward(agents[w, a, weights + Condition.REVERSE], speed, dt)
+    total += overspeed_reward(agents[w, a, weights + Condition.OVERSPEED], speed, agents[w, a, AgentCol.LANE_LIMIT])
+    return total + progress_reward(params[Param.PROGRESS], agents[w, a, AgentCol.PROGRESS_STEP])

@@ -93,7 +93,7 @@ class PPOConfig:
     """Largest norm of a gradient."""
     advantage_filter: float = 0.0
     """Transitions with |A| below this fraction of its running largest value are left out of an update; 0 keeps all.
-    Gigaflow leaves out 0.01, at batches of millions; see docs/log.md for what it costs at small ones."""
+    Gigaflow uses 0.01."""
     target_kl: float | None = None
     """Mean KL divergence of an epoch above which the remaining epochs are left out; None runs all."""
     max_nonfinite: int = 10

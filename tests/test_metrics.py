@@ -126,7 +126,7 @@ class Judged:
         return TensorDict({"agents": agents, "slots": slots}, batch_size=[1])
 
     def reset(self):
-        return TensorDict({"draw": torch.zeros(1, 2, 2)}, batch_size=[1, 2])
+        return TensorDict({"draw": torch.zeros(1, 2, 2), "live": torch.ones(1, 2, dtype=torch.bool)}, batch_size=[1, 2])
 
     @property
     def world_done(self):

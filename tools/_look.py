@@ -7,9 +7,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from _parts import Part
-from _policies import Policy
+from _policies import Policy, act_live
 from tensordict import TensorDict
 from terapixel_sim import Appearance, CameraRig
 
@@ -74,9 +73,7 @@ class LookPairs:
     def next_pair(self) -> tuple[TensorDict, TensorDict]:
         """(known look, new look), both of the agents that are live, batch size [N]."""
         for _ in range(self.steps):
-            with torch.no_grad():
-                action = self.policy.act(self.batch, greedy=True)
-            self.batch = self.sim.sensors(self.sim.step(action))
+            self.batch = self.sim.sensors(self.sim.step(act_live(self.policy, self.batch, greedy=True)))
             if bool(self.sim.world_done.any()):
                 self.batch = self.sim.sensors(self.sim.reset(self.sim.world_done))
         live = self.batch["live"]

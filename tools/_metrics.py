@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 from _geometry import about_to_hit, in_frame, separated
-from _policies import Policy
+from _policies import Policy, act_live
 from terapixel_sim import AgentCol, Event, SlotCol, Status
 from torch import Tensor
 
@@ -99,9 +99,7 @@ def _episode(sim: Any, policy: Policy, greedy: bool) -> dict[str, Tensor]:
     drive = _Drive(sim)
     while not bool(sim.world_done.all()):
         drive.before()
-        with torch.no_grad():
-            action = policy.act(batch, greedy=greedy)
-        batch = sim.step(action)
+        batch = sim.step(act_live(policy, batch, greedy))
         drive.after()
     return drive.outcomes()
 

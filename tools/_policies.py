@@ -22,6 +22,16 @@ class Policy(Protocol):
         ...
 
 
+@torch.no_grad()
+def act_live(policy: Policy, batch: TensorDict, greedy: bool) -> Tensor:
+    """Ask `policy` for the live agents only, who become few; what the others are told has no effect."""
+    live: Tensor = batch["live"]
+    chosen = policy.act(batch[live], greedy=greedy)
+    action = chosen.new_zeros(*live.shape, *chosen.shape[1:])
+    action[live] = chosen
+    return action
+
+
 class Random:
     """Draws every action uniformly, from the environment's own counters."""
 

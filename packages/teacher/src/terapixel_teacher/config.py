@@ -76,12 +76,12 @@ class PPOConfig:
     horizon: int = 32
     """Steps of a rollout, T."""
     epochs: int = 2
-    minibatch: int = 4096
+    minibatch: int = 1024
     """Live transitions of a minibatch, about: a rollout is split into equal parts."""
     gamma: float = 0.98
     lam: float = 0.95
     clip: float = 0.2
-    lr: float = 1e-3
+    lr: float = 7e-4
     lr_final: float = 0.05
     """Learning rate at the end of the budget, as a fraction of `lr`."""
     lr_schedule: Literal["linear", "cosine"] = "linear"

@@ -22,6 +22,12 @@ from terapixel_teacher import NetworkConfig, PPOConfig, TeacherConfig
         ),
         (NetworkConfig, {"set_limit": {"partners": 0}}, "network.set_limit.partners: expected a whole number >= 1"),
         (NetworkConfig, {"critic": "own"}, "network.critic: expected one of shared, trunk, separate, got 'own'"),
+        (NetworkConfig, {"initial_logits": 0.0}, "network.initial_logits: expected a list of numbers, one an action"),
+        (
+            NetworkConfig,
+            {"initial_logits": (0.0, "1")},
+            r"network.initial_logits\[1\]: expected a number from -20 to 20",
+        ),
         (TeacherConfig, {"total_steps": 0}, "total_steps: expected a whole number >= 1"),
         (TeacherConfig, {"ppo": {}}, "ppo: expected a PPOConfig, got {}"),
     ],
@@ -38,3 +44,4 @@ def test_a_typo_is_an_error():
 
 def test_a_list_of_keys_becomes_a_tuple():
     assert NetworkConfig(vectors=["ego"]).vectors == ("ego",)
+    assert NetworkConfig(initial_logits=[1.0, -1.0]).initial_logits == (1.0, -1.0)

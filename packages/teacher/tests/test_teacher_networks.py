@@ -120,6 +120,15 @@ def test_set_encoder_and_its_gradient_equal_relu_before_maximum():
     assert not got[0].any()  # an empty set
 
 
+def test_the_first_policy_follows_the_initial_logits():
+    batch, wanted = make_batch(64), [-3.0, 0.0, 0.0, 1.0]
+    config = NetworkConfig(vectors=("ego", "route"), width=16, set_width=8, initial_logits=wanted)
+    given = outputs(TeacherPolicy(batch, config, num_actions=4), batch)["action_logits"].softmax(-1)
+    torch.testing.assert_close(given, torch.tensor(wanted).softmax(-1).expand(64, 4), atol=0.02, rtol=0.0)
+    with pytest.raises(ValueError, match="initial_logits: expected 5 numbers, one an action, got 4"):
+        TeacherPolicy(batch, config, num_actions=5)
+
+
 def test_absent_keys_are_named_with_those_present():
     with pytest.raises(ValueError, match=r"lacks \['proprio'\]; it has \['draw', 'ego', 'partners'"):
         TeacherPolicy(make_batch(2), NetworkConfig(vectors=("ego", "proprio")))

@@ -54,6 +54,9 @@ class NetworkConfig:
     """Width of both layers of a trunk."""
     critic: Literal["shared", "trunk", "separate"] = "trunk"
     """What the critic owns: only its output layer, a trunk on the actor's set encoders, or set encoders as well."""
+    initial_logits: tuple[float, ...] = ()
+    """Logits of the policy before it has learned, one an action; none: all actions are nearly alike. A low logit for full
+    braking keeps a policy that explores from standing still until it has seen what driving earns."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vectors", _names("network.vectors", self.vectors))
@@ -67,6 +70,15 @@ class NetworkConfig:
         _whole("network.width", self.width, 1)
         critics = ("shared", "trunk", "separate")
         _check(self.critic in critics, "network.critic", self.critic, f"one of {', '.join(critics)}")
+        _check(
+            isinstance(self.initial_logits, (list, tuple)),
+            "network.initial_logits",
+            self.initial_logits,
+            "a list of numbers, one an action",
+        )
+        object.__setattr__(self, "initial_logits", tuple(self.initial_logits))
+        for i, logit in enumerate(self.initial_logits):
+            _real(f"network.initial_logits[{i}]", logit, -20.0, 20.0)
 
 
 @dataclass(frozen=True, kw_only=True)

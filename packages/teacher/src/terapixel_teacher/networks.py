@@ -94,9 +94,12 @@ class TeacherPolicy(nn.Module):
             num_actions: Number of discrete actions, K.
 
         Raises:
-            ValueError: A leaf is absent or of the wrong dimension.
+            ValueError: A leaf is absent or of the wrong dimension, or `initial_logits` has not one number an action.
         """
         super().__init__()
+        if len(config.initial_logits) not in (0, num_actions):
+            count = len(config.initial_logits)
+            raise ValueError(f"network.initial_logits: expected {num_actions} numbers, one an action, got {count}")
         self.config = config
         self.num_actions = num_actions
         masks = [f"{key}_mask" for key in config.sets]
@@ -130,6 +133,9 @@ class TeacherPolicy(nn.Module):
         self.trunks = nn.ModuleList(trunk() for _ in range(1 if config.critic == "shared" else 2))
         # a small gain makes the first policy nearly uniform
         self.policy_head = linear(config.width, num_actions, gain=0.01)
+        if config.initial_logits:
+            with torch.no_grad():
+                self.policy_head.bias.copy_(torch.tensor(config.initial_logits))
         self.value_head = linear(config.width, 1, gain=1.0)
 
     def encode(self, batch: TensorDict) -> Tensor:

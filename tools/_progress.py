@@ -58,6 +58,6 @@ class ProgressBar:
             return
         self._written = now
         rate = (done - self._start[1]) / max(now - self._start[0], 1e-9)
-        left = f"{(total - done) / rate:.0f} s left" if rate > 0 else "starting"
+        left = f"{max(total - done, 0) / rate:.0f} s left" if rate > 0 else "starting"
         words = " ".join(f"{k}={v}" for k, v in numbers.items())
         print(f"{self._label}: {100 * done / total:3.0f} %, {left} {words}".rstrip(), file=sys.stderr, flush=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import shapely
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from terapixel_sim.config import RouteConfig, SimConfig, SpawnConfig
 from terapixel_sim.layout import EdgeCol, Head, LaneFloat, LaneInt, MapFloat, MapInt, ObsSegment, PointCol
@@ -89,6 +89,7 @@ def test_reach_is_the_longest_way_and_capped(towns, bank):
 
 @settings(max_examples=30, deadline=None)
 @given(radius=st.floats(6.0, 300.0), angle=st.floats(0.05, 3.0), side=st.sampled_from([-1.0, 1.0]))
+@example(radius=6.0, angle=0.25, side=-1.0)  # two chords of 0.75 m, as three would be shorter than 0.5 m by a rounding
 def test_an_arc_is_resampled_within_a_centimetre_with_true_tangents(radius, angle, side):
     count = max(3, int(angle * radius / 0.1) + 1)
     a = np.linspace(0.0, angle, count)
@@ -98,7 +99,7 @@ def test_an_arc_is_resampled_within_a_centimetre_with_true_tangents(radius, angl
     assert line.spacing <= 4.0 + 1e-9
     assert line.spacing >= min(0.5, line.length) - 1e-9
     assert np.abs(np.hypot(x, y - side * radius) - radius).max() < 0.012
-    if len(x) > 1 and line.spacing > 0.5:
+    if line.length / len(x) >= 0.5:  # one chord more would not have been too short
         assert line.spacing**2 / (8 * radius) < 0.011
     true = np.stack([1 - side * y / radius, side * x / radius], axis=1)
     assert np.abs(tangent - true).max() < 0.02

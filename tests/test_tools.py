@@ -165,7 +165,7 @@ def test_progress_in_a_log_file_is_a_few_lines(capsys):
         ),
         (("simulator.num_agents=0",), "num_agents: expected an integer from 1 to 2147483647, got 0"),
         (("simulator.num_agents=5000",), "num_agents: map "),
-        (("simulator.maps=[nowhere.xodr]",), "nowhere.xodr"),
+        (("simulator.maps=[nowhere.xodr]",), "map 'nowhere.xodr': no such file"),
         (("simulator.maps=[grid:x]",), "grid:x"),
         (("simulator.device=tpu",), "device: expected cpu or cuda, got 'tpu'"),
         (("algorithm.config.total_steps=0",), "total_steps: expected a whole number >= 1, got 0"),

@@ -200,6 +200,8 @@ def load_map(source: str | Path) -> RoadMap:
         from . import procedural
 
         return (procedural.grid_town if kind == "grid" else procedural.curvy_town)(int(seed))
+    if text.endswith((".npz", ".xodr", ".xodr.gz")) and not Path(source).is_file():
+        raise FileNotFoundError(f"map {text!r}: no such file")
     if text.endswith(".npz"):
         return _load_npz(Path(source))
     if text.endswith((".xodr", ".xodr.gz")):

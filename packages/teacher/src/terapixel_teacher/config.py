@@ -56,7 +56,7 @@ class NetworkConfig:
     """What the critic owns: only its output layer, a trunk on the actor's set encoders, or set encoders as well."""
     initial_logits: tuple[float, ...] = ()
     """Logits of the policy before it has learned, one an action; none: all actions are nearly alike. A low logit for full
-    braking keeps a policy that explores from standing still until it has seen what driving earns."""
+    braking lets a policy that explores drive from the start."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "vectors", _names("network.vectors", self.vectors))

@@ -114,9 +114,11 @@ def test_a_run_writes_what_it_ran_with_and_refuses_a_second_of_its_name(tmp_path
     versions = json.loads((folder / "versions.json").read_text())
     assert versions["seed"] == 4
     assert versions["packages"]["torch"].startswith(torch.__version__.split("+")[0])
+    open_run("mine", {"name": "mine", "seed": 5})  # nothing was begun
+    assert (folder / "config.yaml").read_text() == "name: mine\nseed: 5\n"
+    (folder / "kept").touch()
     with pytest.raises(ConfigError, match=r"runs/mine exists; choose another name, or resume=true"):
         open_run("mine", {})
-    (folder / "kept").touch()
     assert open_run("mine", {}, resume=True) == folder
     assert (folder / "kept").exists()
     open_run("mine", {}, replace=True)
@@ -177,6 +179,13 @@ def test_a_mistake_in_the_training_configuration(run_tool, overrides, message):
     status, _, err = run_tool("train_teacher", CONFIGS / "teacher.yaml", *SMALL, *overrides)
     assert status == 2
     assert message in one_line(err)
+
+
+def test_a_run_that_failed_before_it_began_leaves_its_name_free(run_tool):
+    for town in ("one.xodr", "two.xodr"):
+        status, _, err = run_tool("train_teacher", CONFIGS / "teacher.yaml", *SMALL, f"simulator.maps=[{town}]")
+        assert status == 2
+        assert f"map '{town}': no such file" in one_line(err)
 
 
 OPENDRIVE = """<?xml version="1.0"?>

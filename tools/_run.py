@@ -18,6 +18,8 @@ from _structure import ConfigError
 from omegaconf import OmegaConf
 
 RUNS = Path("runs")
+RECORDS = ("config.yaml", "versions.json")
+"""What a run folder holds before the tool has begun its work."""
 PACKAGES = (
     "terapixel-sim",
     "terapixel-teacher",
@@ -67,6 +69,8 @@ def cli(tool: Callable[[Sequence[str]], None], argv: Sequence[str] | None, *, re
 def open_run(name: str, resolved: Mapping[str, Any], *, resume: bool = False, replace: bool = False) -> Path:
     """Make the folder `runs/NAME` and write `config.yaml` and `versions.json` into it.
 
+    A folder that holds nothing else is of a run that failed before it began, and is written anew.
+
     Args:
         name: Of the run; a plain folder name.
         resolved: The configuration with every override in it.
@@ -84,12 +88,14 @@ def open_run(name: str, resolved: Mapping[str, Any], *, resume: bool = False, re
             raise ConfigError(f"resume: there is no run {folder}; start it with resume=false")
         return folder
     if folder.exists():
-        if not replace:
+        begun = not folder.is_dir() or {entry.name for entry in folder.iterdir()} != set(RECORDS)
+        if begun and not replace:
             raise ConfigError(f"name: {folder} exists; choose another name, or resume=true to go on with it")
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    OmegaConf.save(OmegaConf.create(dict(resolved)), folder / "config.yaml")
-    (folder / "versions.json").write_text(json.dumps(versions(resolved.get("seed")), indent=2) + "\n")
+    config, version = (folder / name for name in RECORDS)
+    OmegaConf.save(OmegaConf.create(dict(resolved)), config)
+    version.write_text(json.dumps(versions(resolved.get("seed")), indent=2) + "\n")
     return folder
 
 

@@ -347,6 +347,12 @@ def test_a_nan_action_is_refused_on_live_slots_only(towns):
     sim.step(action)
 
 
+@pytest.mark.parametrize("maps", [[], "grid:0"])
+def test_maps_must_be_a_list(maps):
+    with pytest.raises(ValueError, match=r"maps: expected a list of at least one map, got"):
+        Simulator(SimConfig(), maps, num_worlds=1, num_agents=1)
+
+
 def test_step_before_reset_is_refused(towns):
     with pytest.raises(RuntimeError, match="call reset"):
         make(towns).step(torch.zeros(3, 5, dtype=torch.int64))

@@ -64,7 +64,7 @@ class Simulator:
             first_world: Number of the first world; ranks that share a seed use disjoint numbers.
 
         Raises:
-            ValueError: A size out of range, no maps, or a map with room for fewer than `num_agents`.
+            ValueError: A size out of range, `maps` is no list or empty, or a map with room for fewer than `num_agents`.
             RuntimeError: No GPU for `device="cuda"`.
         """
         for name, value, low in (
@@ -75,8 +75,8 @@ class Simulator:
         ):
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value < 2**31:
                 raise ValueError(f"{name}: expected an integer from {low} to 2147483647, got {value!r}")
-        if not maps:
-            raise ValueError("maps: expected at least one map")
+        if isinstance(maps, (str, Path, RoadMap)) or not maps:
+            raise ValueError(f"maps: expected a list of at least one map, got {maps!r:.80}")
         runtime.start(device)
         bank = build_bank([m if isinstance(m, RoadMap) else load_map(m) for m in maps], config, device)
         for road_map, capacity in zip(bank.maps, bank.capacity, strict=True):

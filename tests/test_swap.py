@@ -145,7 +145,9 @@ def test_an_environment_without_what_the_trainer_needs_is_refused(run_tool, yaml
 def test_ctrl_c_writes_a_checkpoint_and_the_printed_command_goes_on(yaml, tmp_path):
     tool = Path(__file__).resolve().parent.parent / "tools" / "train_teacher.py"
     command = [sys.executable, tool, yaml, "algorithm.config.total_steps=100_000_000"]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+    # jobs of a script's background ignore SIGINT, and so would the tool
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as running:
         assert "teacher:" in running.stderr.readline()  # the first update is done
         running.send_signal(signal.SIGINT)
         said = running.stderr.read()

@@ -22,6 +22,9 @@ from terapixel_sim.layout import (
     Status,
     WorldCol,
 )
+from terapixel_sim.maps.bank import cell_rows, segment_rows
+from terapixel_sim.reference.lane import Bank
+from terapixel_sim.reference.route import Entry, route_point
 from terapixel_sim.runtime import start
 
 ROUTE_ENTRIES = 4
@@ -72,15 +75,20 @@ class Town:
         def lane_distance(c):
             return _near(c, allp[index, :2], allp[index + 1, :2])
 
-        lane_first, lane_items, edge_first, edge_items, edge_distance = [0], [], [0], [], []
-        for c in centres:
-            lane_items += [p for p, d in zip(segments, lane_distance(c), strict=True) if d <= limit]
-            lane_first.append(len(lane_items))
+        lane_items, edge_items = [], []  # (cell, point) and (cell, edge, distance)
+        for cell, c in enumerate(centres):
+            lane_items += [(cell, p) for p, d in zip(segments, lane_distance(c), strict=True) if d <= limit]
             distance = _near(c, self.edges[:, :2], self.edges[:, 2:4])
             order = [i for i in np.argsort(distance, kind="stable").tolist() if distance[i] <= limit]
-            edge_items += order
-            edge_distance += distance[order].tolist()
-            edge_first.append(len(edge_items))
+            edge_items += [(cell, i, distance[i]) for i in order]
+        inside = np.array([self.inside(*c) for c in centres])
+        lane_columns = np.array(lane_items, np.int64).reshape(-1, 2).T
+        edge_columns = np.array(edge_items, np.float64).reshape(-1, 3).T
+        cells, rows = cell_rows(
+            inside,
+            (lane_columns[0], lane_columns[1]),
+            (edge_columns[0].astype(np.int64), edge_columns[1].astype(np.int64), edge_columns[2]),
+        )
         ints, floats = [np.zeros(Head.SIZE, np.int64)], []
 
         def put(head, table):
@@ -104,12 +112,8 @@ class Town:
             tablef[i, LaneFloat.LIMIT] = self.lanes[i].limit
         put(Head.LANES, table)
         put(Head.POINT_LANE, np.repeat(np.arange(len(points)), [len(p) for p in points]))
-        put(Head.CELL_LANES, lane_first)
-        put(Head.CELL_LANE_ITEMS, [*lane_items, 0])
-        put(Head.CELL_EDGES, edge_first)
-        put(Head.CELL_EDGE_ITEMS, [*edge_items, 0])
-        put(Head.CELL_INSIDE, [int(self.inside(*c)) for c in centres])
-        putf(Head.F_CELL_EDGES, [*edge_distance, 0])
+        put(Head.CELLS, cells)
+        put(Head.CELL_ROWS, rows)
         mapf = np.zeros(len(MapFloat))
         mapf[MapFloat.ORIGIN_X], mapf[MapFloat.ORIGIN_Y], mapf[MapFloat.CELL] = *self.low, self.cell
         putf(Head.F_MAPS, mapf)
@@ -117,6 +121,8 @@ class Town:
         assert [int(c) for c in PointCol] == list(range(6))
         assert [int(c) for c in EdgeCol] == list(range(5))
         putf(Head.F_POINTS, allp)
+        owner = np.repeat(np.arange(len(points)), [len(p) for p in points])
+        putf(Head.F_SEGMENTS, segment_rows(allp, owner))
         putf(Head.F_EDGES, np.concatenate([self.edges, np.zeros((1, 5))]))
         return (
             torch.from_numpy(np.concatenate(ints).astype(np.int32)),
@@ -150,6 +156,7 @@ class Stage:
         self.config = SimConfig(**config)
         self.params = StepParams.from_config(self.config)
         self.bank_i, self.bank_f = town.bank() if isinstance(town, Town) else town
+        self.bank = Bank(self.bank_i.tolist(), self.bank_f.tolist())
         self.agents = torch.zeros(num_worlds, num_agents, AgentCol.ROUTE + 3 * ROUTE_ENTRIES)
         self.slots = torch.zeros(num_worlds, num_agents, SlotCol.ROUTE + 2 * ROUTE_ENTRIES, dtype=torch.int32)
         self.world = torch.zeros(num_worlds, len(WorldCol), dtype=torch.int32)
@@ -171,6 +178,7 @@ class Stage:
         z=0.0,
         status=Status.LIVE,
         lane=-1,
+        goal=0,
         **cols,
     ):
         """Place an agent with a one-entry route along lane 0; unnamed coefficients are 0 and gains 1."""
@@ -194,6 +202,10 @@ class Stage:
         slot[SlotCol.STATUS] = slot[SlotCol.PREV_STATUS] = int(status)
         slot[SlotCol.LANE] = lane
         slot[SlotCol.ENTRIES] = 1
+        slot[SlotCol.GOAL] = goal
+        length = float(row[AgentCol.ROUTE_LENGTH])
+        at = route_point(self.bank, [Entry(0, 0, 0.0, 0.0, length)], length * (goal + 1) / self.config.route.num_goals)
+        row[AgentCol.GOAL_X], row[AgentCol.GOAL_Y] = at.x, at.y
         return row
 
     def step(self, action=None):

@@ -8,13 +8,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from terapixel_sim.config import RouteConfig, SimConfig, SpawnConfig
 from terapixel_sim.layout import EdgeCol, Head, LaneFloat, LaneInt, MapFloat, MapInt, ObsSegment, PointCol
-from terapixel_sim.maps.bank import MapBank, build_bank
+from terapixel_sim.maps.bank import MapBank, build_bank, segment_rows
 from terapixel_sim.maps.centre_lines import centre_line
 from terapixel_sim.maps.edges import drivable_area
 from terapixel_sim.maps.grid import make_grid
 from terapixel_sim.maps.procedural import curvy_town, grid_town
 from terapixel_sim.maps.road_map import Lane, RoadMap
 from terapixel_sim.maps.slots import JITTER_ACROSS_M, JITTER_ALONG_M, JITTER_HEADING_RAD
+from terapixel_sim.reference.lane import Bank
 
 CONFIG = SimConfig()
 
@@ -161,11 +162,11 @@ def test_a_cell_lists_the_lane_segments_that_can_win_in_it(towns, bank, m):
     rng = np.random.default_rng(m)
     cell0, centres = cells_of(bank, m)
     points, owner, starts = array(bank, Head.F_POINTS), array(bank, Head.POINT_LANE), lane_segments(bank, m)
-    first, items = array(bank, Head.CELL_LANES), array(bank, Head.CELL_LANE_ITEMS)
+    twin = Bank(bank.ints.numpy(), bank.floats.numpy())
     segments = np.hstack([points[starts, :2], points[starts + 1, :2]])
     checked = 0
     for c in rng.choice(len(centres), 400, replace=False):
-        got = items[first[cell0 + c] : first[cell0 + c + 1]]
+        got = np.array(twin.lane_items(cell0 + c), dtype=np.int64)
         assert (np.diff(got) > 0).all()
         d = distances(centres[c], segments)
         if d.min() > np.sqrt(2.0) + 6.0:
@@ -181,8 +182,8 @@ def test_a_cell_lists_the_lane_segments_that_can_win_in_it(towns, bank, m):
             x = centres[c] + rng.uniform(-1.0, 1.0, 2)
             t = np.clip(((x - a[:, :2]) * e).sum(axis=1) / (e * e).sum(axis=1), 0, 1)[:, None]
             distance = np.hypot(*(x - a[:, :2] - t * e).T)
-            tangent = a[:, 3:5] + t * (b[:, 3:5] - a[:, 3:5])
-            error = rng.uniform(-np.pi, np.pi) - np.arctan2(tangent[:, 1], tangent[:, 0])
+            bend = np.angle((b[:, 3] + 1j * b[:, 4]) / (a[:, 3] + 1j * a[:, 4]))
+            error = rng.uniform(-np.pi, np.pi) - np.arctan2(e[:, 1], e[:, 0]) - np.arctan((t[:, 0] - 0.5) * bend)
             error = np.abs(np.remainder(error + np.pi, 2 * np.pi) - np.pi)
             score = 0.7 * distance / 4 + 0.3 * error / np.pi - 0.05 * (owner[reach] == rng.choice(owner[reach]))
             assert listed[score.argmin()]
@@ -190,34 +191,35 @@ def test_a_cell_lists_the_lane_segments_that_can_win_in_it(towns, bank, m):
             assert listed[holds].all()
             checked += 1
     assert checked > 500
-    assert np.diff(first[cell0 : cell0 + len(centres)]).max() < 60
+    assert max(len(twin.lane_items(cell0 + c)) for c in range(len(centres))) < 60
 
 
 @pytest.mark.parametrize("m", [0, 1])
 def test_cells_list_edges_by_distance_as_far_as_a_step_can_reach(towns, bank, m):
     cell0, centres = cells_of(bank, m)
-    edges, first = array(bank, Head.F_EDGES), array(bank, Head.CELL_EDGES)
+    edges, twin = array(bank, Head.F_EDGES), Bank(bank.ints.numpy(), bank.floats.numpy())
     count = [sum(len(e) - 1 for e in town.edges) for town in towns]
     first_edge = sum(count[:m])
     own = edges[first_edge : first_edge + count[m], :4]
     # half a diagonal of the largest car, 0.25 s at 30 m/s, and what turning adds to that
     reach = 0.5 * np.hypot(5.4, 2.1) + 7.5 * np.hypot(1.0, 0.5 * np.tan(0.55))
     for c in np.random.default_rng(m).choice(len(centres), 100, replace=False):
-        begin, end = first[cell0 + c : cell0 + c + 2]
-        got = array(bank, Head.CELL_EDGE_ITEMS)[begin:end] - first_edge
+        items, listed = twin.edge_items(cell0 + c)
+        got = np.array(items, dtype=np.int64) - first_edge
         d = distances(centres[c], own)
         assert sorted(got.tolist()) == np.flatnonzero(d <= np.sqrt(2.0) + reach).tolist()
-        assert np.allclose(array(bank, Head.F_CELL_EDGES)[begin:end], np.sort(d[got]), atol=1e-4)
+        assert np.allclose(listed, np.sort(d[got]), atol=1e-4)
         assert np.allclose(d[got], np.sort(d[got]), atol=1e-9)
 
 
 @pytest.mark.parametrize("m", [0, 1])
 def test_cell_centres_are_inside_exactly_where_the_road_is(towns, bank, m):
     cell0, centres = cells_of(bank, m)
-    inside = array(bank, Head.CELL_INSIDE)[cell0 : cell0 + len(centres)]
+    twin = Bank(bank.ints.numpy(), bank.floats.numpy())
+    inside = np.array([twin.inside(cell0 + c) for c in range(len(centres))])
     area = drivable_area(towns[m].lanes)
     shapely.prepare(area)
-    assert np.array_equal(inside == 1, shapely.contains_properly(area, shapely.points(centres)))
+    assert np.array_equal(inside, shapely.contains_properly(area, shapely.points(centres)))
     assert 0.05 < inside.mean() < 0.5
 
 
@@ -351,12 +353,34 @@ def test_bad_input_is_refused():
 
 def test_a_map_is_the_same_alone_and_among_others(towns, bank):
     alone = build_bank([towns[1]], CONFIG)
-    for head in (Head.F_POINTS, Head.F_EDGES, Head.F_OBS_LANES, Head.F_OBS_EDGES, Head.F_SLOT_S, Head.CELL_INSIDE):
+    for head in (Head.F_POINTS, Head.F_EDGES, Head.F_OBS_LANES, Head.F_OBS_EDGES, Head.F_SLOT_S):
         own = alone.table(head)
         assert torch.equal(bank.table(head)[-len(own) :], own)
     near, own = array(bank, Head.NEAR_LANES), array(alone, Head.NEAR_LANES)
     shift = len(bank.table(Head.F_OBS_LANES)) - len(alone.table(Head.F_OBS_LANES))
     assert np.array_equal(near[-len(own) :], np.where(own < 0, -1, own + shift))
+    among, single = (Bank(b.ints.numpy(), b.floats.numpy()) for b in (bank, alone))
+    point, edge = (len(bank.table(h)) - len(alone.table(h)) for h in (Head.F_POINTS, Head.F_EDGES))
+    cell0, centres = cells_of(bank, 1)
+    for c in np.random.default_rng(0).choice(len(centres), 200, replace=False):
+        assert among.inside(cell0 + c) == single.inside(c)
+        assert among.lane_items(cell0 + c) == [p + point for p in single.lane_items(c)]
+        items, distance = single.edge_items(c)
+        assert among.edge_items(cell0 + c) == ([e + edge for e in items], distance)
+
+
+def test_segments_by_hand():
+    """A quarter turn to the left in two chords, then the void row of a lane's last point."""
+    points = np.zeros((5, len(PointCol)))
+    points[:3, [PointCol.X, PointCol.Y]] = [(1, 2), (4, 6), (4, 9)]
+    points[:3, PointCol.COS], points[:3, PointCol.SIN] = (1, np.sqrt(0.5), 0), (0, np.sqrt(0.5), 1)
+    points[:, PointCol.WIDTH], points[:, PointCol.Z] = (4, 3, 3, 3, 3), (7, 8, 9, 0, 0)
+    points[3:, PointCol.X], points[3:, PointCol.COS] = (0, 2), 1
+    rows = segment_rows(points, np.array([5, 5, 5, 6, 6]))
+    assert np.allclose(rows[0], [1, 2, 3, 4, np.pi / 4, 4, 7, 5])
+    assert np.allclose(rows[1], [4, 6, 0, 3, np.pi / 4, 2.25, 8, 5])
+    assert np.allclose(rows[2, 2:5], 0)
+    assert np.allclose(rows[3, :5], [0, 0, 2, 0, 0])
 
 
 def test_columns_of_edges_keep_the_road_on_their_left(towns, bank):

@@ -47,10 +47,11 @@ def run(d: ti.types.ndarray(dtype=ti.f32, ndim=1), out: ti.types.ndarray(dtype=t
         out[6] = kernels.path_distance(d[0], d[1], d[5], d[6], d[16], d[17])
         out[7], out[8] = kernels.cosine_sine(d[10])
         out[9] = kernels.arctan2(d[17], d[16])
+        out[10] = kernels.exponential(d[10])
 
 
 def kernel(i, j, motion_i=(0, 0, 0), motion_j=(0, 0, 0), a=(0, 0), b=(1, 1)):
-    out = torch.zeros(10)
+    out = torch.zeros(11)
     run(torch.tensor([*i, *j, *motion_i, *motion_j, *a, *b], dtype=torch.float32), out)
     return out.tolist()
 
@@ -169,6 +170,12 @@ def test_arctan2(x, y):
     assert kernel((0, 0, 0, 1, 1), (9, 0, 0, 1, 1), a=(x, y))[9] == pytest.approx(
         math.atan2(y + 0.0, x + 0.0), abs=4e-7
     )
+
+
+@settings(max_examples=150, deadline=None)
+@given(x=st.one_of(floats(-80, 80), st.sampled_from([0.0, 0.34657359, -0.34657359])))
+def test_exponential(x):
+    assert kernel((0, 0, 0, 1, 1), (9, 0, 0, 1, 1), (x, 0, 0))[10] == pytest.approx(math.exp(x), rel=3e-7)
 
 
 def test_wrap_keeps_plus_pi():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from step_bank import Stage, plain_town
 from terapixel_sim.config import CONDITION_BOUNDS, RewardConfig, RouteConfig
-from terapixel_sim.layout import AgentCol, Condition, Event, SlotCol, Status
+from terapixel_sim.layout import AgentCol, Condition, Event, Status
 from terapixel_sim.reference import rewards as twin
 
 DT = 0.25
@@ -125,8 +125,7 @@ def test_collision_and_offroad_by_hand():
 def test_goal_and_the_last_one_taken_too_fast(goal, speed, expected):
     s = Stage(plain_town(), 1, 1, rewards=RewardConfig(goal=2.0), route=RouteConfig(num_goals=2))
     x = -90 + 20.0 * (goal + 1)
-    s.put(0, x - 1.0, 0.0, speed=speed, goal_speed=5.0, ROUTE_LENGTH=40.0, ROUTE_S=x + 89.0)
-    s.slots[0, 0, SlotCol.GOAL] = goal
+    s.put(0, x - 1.0, 0.0, speed=speed, goal_speed=5.0, ROUTE_LENGTH=40.0, ROUTE_S=x + 89.0, goal=goal)
     s.step()
     assert float(s.reward[0, 0]) == expected
     assert s.slot("EVENT") & Event.GOAL

@@ -59,8 +59,7 @@ def test_an_episode_has_exactly_its_steps():
 
 def test_finishing_ends_a_world_without_infractions():
     s = Stage(plain_town(), 1, 2)
-    s.put(0, -90 + 48.0, 0.0, speed=4.0, ROUTE_S=48.0)
-    s.slots[0, 0, SlotCol.GOAL] = 2
+    s.put(0, -90 + 48.0, 0.0, speed=4.0, ROUTE_S=48.0, goal=2)
     s.step()
     assert s.slot("STATUS") == Status.FINISHED
     assert s.slot("EVENT") == Event.GOAL | Event.FINISH
@@ -71,9 +70,8 @@ def test_finishing_ends_a_world_without_infractions():
 
 def test_no_finish_in_a_step_with_an_infraction():
     s = Stage(plain_town(), 1, 2, infraction="ignore")
-    s.put(0, -90 + 48.0, 0.0, speed=4.0, ROUTE_S=48.0)
+    s.put(0, -90 + 48.0, 0.0, speed=4.0, ROUTE_S=48.0, goal=2)
     s.put(1, -90 + 52.0, 0.0)
-    s.slots[0, 0, SlotCol.GOAL] = 2
     s.step()
     assert s.slot("STATUS") == Status.LIVE
     assert s.slot("EVENT") == Event.GOAL | Event.COLLISION

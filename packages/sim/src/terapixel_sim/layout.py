@@ -73,8 +73,10 @@ class AgentCol(IntEnum):
     GOAL_DISTANCE = 30  # straight distance to the next goal [m]
     STOPPED = 31  # time since it last moved faster than 0.1 m/s [s]
     GRADE = 32  # dz/ds of the current lane along the agent's heading
-    CONDITION = 33  # 18 columns, see Condition
-    ROUTE = 51  # R x (start on lane a, start on lane b, length) [m]
+    GOAL_X = 33  # the next goal; stays at the last one [m]
+    GOAL_Y = 34
+    CONDITION = 35  # 18 columns, see Condition
+    ROUTE = 53  # R x (start on lane a, start on lane b, length) [m]
 
 
 class SlotCol(IntEnum):
@@ -149,25 +151,31 @@ class Head(IntEnum):
     LANES = 2  # [L, len(LaneInt)]
     POINT_LANE = 3  # [P] lane of each centre-line point
     SUCCESSORS = 4  # [..] lanes, by LaneInt.SUCC0 and NUM_SUCC
-    CELL_LANES = 5  # [C + 1] first item of each cell in CELL_LANE_ITEMS
-    CELL_LANE_ITEMS = 6  # points p whose segment may be the lane of a pose in the cell, or hold a point of it
-    CELL_EDGES = 7  # [C + 1] first item of each cell in CELL_EDGE_ITEMS
-    CELL_EDGE_ITEMS = 8  # edge segments within reach of the cell, nearest to its centre first
-    CELL_INSIDE = 9  # [C] 1 where the cell's centre is drivable
-    NEAR_LANES = 10  # [N, NUM_NEAR_LANES] rows of F_OBS_LANES nearest to the near cell's centre, in order, -1 padded
-    NEAR_EDGES = 11  # [N, NUM_NEAR_EDGES] rows of F_OBS_EDGES likewise
-    NUM_NEAR_LANES = 12
-    NUM_NEAR_EDGES = 13
-    SLOT_LANE = 14  # [S] lane of each spawn slot
-    F_MAPS = 15  # [M, len(MapFloat)]
-    F_LANES = 16  # [L, len(LaneFloat)]
-    F_POINTS = 17  # [P, len(PointCol)]
-    F_EDGES = 18  # [E, len(EdgeCol)]
-    F_OBS_LANES = 19  # [.., len(ObsSegment)]
-    F_OBS_EDGES = 20  # [.., len(ObsSegment)]
-    F_SLOT_S = 21  # [S] arc length of each spawn slot on its lane [m]
-    F_CELL_EDGES = 22  # distance of each item of CELL_EDGE_ITEMS from its cell's centre [m]
-    SIZE = 23
+    CELLS = 5  # [C] where each cell's row begins in CELL_ROWS
+    CELL_ROWS = 6  # [..] for each cell CellInt, its lane points, and its edges as pairs (edge, bits of the distance)
+    NEAR_LANES = 7  # [N, NUM_NEAR_LANES] rows of F_OBS_LANES nearest to the near cell's centre, in order, -1 padded
+    NEAR_EDGES = 8  # [N, NUM_NEAR_EDGES] rows of F_OBS_EDGES likewise
+    NUM_NEAR_LANES = 9
+    NUM_NEAR_EDGES = 10
+    SLOT_LANE = 11  # [S] lane of each spawn slot
+    F_MAPS = 12  # [M, len(MapFloat)]
+    F_LANES = 13  # [L, len(LaneFloat)]
+    F_POINTS = 14  # [P, len(PointCol)]
+    F_SEGMENTS = 15  # [P, len(SegmentCol)] the segment from each point to the next of its lane; the last ones are void
+    F_EDGES = 16  # [E, len(EdgeCol)]
+    F_OBS_LANES = 17  # [.., len(ObsSegment)]
+    F_OBS_EDGES = 18  # [.., len(ObsSegment)]
+    F_SLOT_S = 19  # [S] arc length of each spawn slot on its lane [m]
+    SIZE = 20
+
+
+class CellInt(IntEnum):
+    """How the row of a grid cell begins."""
+
+    INSIDE = 0  # 1 where the cell's centre is drivable
+    NUM_LANES = 1  # points p whose segment may be the lane of a pose in the cell, or hold a point of it
+    NUM_EDGES = 2  # edge segments within reach of the cell, nearest to its centre first
+    ITEMS = 3  # the points; then an edge and its distance from the centre [m], the bits of a float32, and so on
 
 
 class MapInt(IntEnum):
@@ -224,6 +232,19 @@ class PointCol(IntEnum):
     COS = 3  # unit tangent
     SIN = 4
     WIDTH = 5
+
+
+class SegmentCol(IntEnum):
+    """A centre-line segment, as searches read it."""
+
+    X = 0  # its first point [m]
+    Y = 1
+    DX = 2  # to its second point [m]
+    DY = 3
+    BEND = 4  # by how much the lane's tangent turns along it, in (-pi, pi] [rad]
+    HALF_WIDTH_2 = 5  # square of half the lane's width at the first point [m2]
+    Z = 6  # of the first point [m]
+    LANE = 7  # as a float, exact for the first 2^24 lanes
 
 
 class EdgeCol(IntEnum):

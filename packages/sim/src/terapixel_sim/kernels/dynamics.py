@@ -51,40 +51,40 @@ def jerk_of_control(u_long: ti.f32, u_lat: ti.f32):
 
 
 @ti.func
-def move(agents: ti.template(), w: ti.i32, a: ti.i32, j_long: ti.f32, j_lat: ti.f32, dt: ti.f32):
-    """Drive an agent for one step.
+def bicycle(
+    x: ti.f32,
+    y: ti.f32,
+    yaw: ti.f32,
+    speed: ti.f32,
+    accel: ti.f32,
+    lat_accel: ti.f32,
+    steer: ti.f32,
+    length: ti.f32,
+    gain_throttle: ti.f32,
+    gain_steer: ti.f32,
+    gain_accel: ti.f32,
+    gain_speed: ti.f32,
+    j_long: ti.f32,
+    j_lat: ti.f32,
+    dt: ti.f32,
+):
+    """Drive a car for one step; free of branches, so that many cars are driven side by side.
 
     Returns:
-        (signed distance driven by the rear axle [m], magnitude of the mean jerk felt [m/s3]: that of the change of both
-        accelerations after gains and limits, not the commanded one).
+        (x, y, yaw, speed, accel, lat_accel, steer, yaw rate, signed distance driven by the rear axle [m], magnitude of
+        the mean jerk felt [m/s3]: that of the change of both accelerations after gains and limits, not the commanded
+        one).
     """
-    gain = AgentCol.CONDITION
-    speed = agents[w, a, AgentCol.SPEED]
-    accel = agents[w, a, AgentCol.ACCEL]
-    lat_accel = agents[w, a, AgentCol.LAT_ACCEL]
-    steer = agents[w, a, AgentCol.STEER]
-    yaw = agents[w, a, AgentCol.YAW]
-    wheelbase = WHEELBASE * agents[w, a, AgentCol.LENGTH]
-
-    new_accel = integrate(
-        accel,
-        agents[w, a, gain + Condition.GAIN_THROTTLE] * j_long * dt,
-        ACCEL_MIN,
-        ACCEL_MAX * agents[w, a, gain + Condition.GAIN_ACCEL],
-    )
-    lateral = integrate(
-        lat_accel, agents[w, a, gain + Condition.GAIN_STEER] * j_lat * dt, -LAT_ACCEL_MAX, LAT_ACCEL_MAX
-    )
-    new_speed = integrate(
-        speed, 0.5 * (accel + new_accel) * dt, SPEED_MIN, SPEED_MAX * agents[w, a, gain + Condition.GAIN_SPEED]
-    )
-    floor = ti.max(
-        ti.abs(new_speed), 1.0
-    )  # below 1 m/s a lateral acceleration asks for no sharper a curve than at 1 m/s
-    turn = arctan2(lateral * wheelbase, floor * floor) - steer
-    turn = ti.max(ti.min(turn, STEER_RATE * dt), -STEER_RATE * dt)
-    steer = ti.max(ti.min(steer + turn, STEER_MAX), -STEER_MAX)
-    cos_steer, sin_steer = cosine_sine(steer)
+    wheelbase = WHEELBASE * length
+    new_accel = integrate(accel, gain_throttle * j_long * dt, ACCEL_MIN, ACCEL_MAX * gain_accel)
+    lateral = integrate(lat_accel, gain_steer * j_lat * dt, -LAT_ACCEL_MAX, LAT_ACCEL_MAX)
+    new_speed = integrate(speed, 0.5 * (accel + new_accel) * dt, SPEED_MIN, SPEED_MAX * gain_speed)
+    # below 1 m/s a lateral acceleration asks for no sharper a curve than at 1 m/s
+    floor = ti.abs(new_speed)
+    floor = ti.select(floor > 1.0, floor, 1.0)
+    turn = clip(arctan2(lateral * wheelbase, floor * floor) - steer, STEER_RATE * dt)
+    new_steer = clip(steer + turn, STEER_MAX)
+    cos_steer, sin_steer = cosine_sine(new_steer)
     curvature = sin_steer / (cos_steer * wheelbase)
     new_lat_accel = new_speed * new_speed * curvature
     distance = 0.5 * (speed + new_speed) * dt
@@ -93,26 +93,120 @@ def move(agents: ti.template(), w: ti.i32, a: ti.i32, j_long: ti.f32, j_lat: ti.
     # the chord of an arc of length d that turns by 2 h is d sin(h) / h long and points at the mean heading
     h = 0.5 * yaw_change
     _, sin_h = cosine_sine(h)
-    chord = distance * (1.0 - h * h / 6.0)
-    if ti.abs(h) > 0.01:
-        chord = distance * sin_h / h
+    sharp = ti.abs(h) > 0.01
+    chord = distance * ti.select(sharp, sin_h / ti.select(sharp, h, 1.0), 1.0 - h * h / 6.0)
     axle = 0.5 * wheelbase
-    x = agents[w, a, AgentCol.X]
-    y = agents[w, a, AgentCol.Y]
     # the axle's mean heading; the line from it to the centre turns by 2 sin(h) across that
     c, s = cosine_sine(yaw + h)
-    agents[w, a, AgentCol.X] = x + chord * c - axle * 2.0 * sin_h * s
-    agents[w, a, AgentCol.Y] = y + chord * s + axle * 2.0 * sin_h * c
-    agents[w, a, AgentCol.YAW] = wrap(yaw + yaw_change)
-    agents[w, a, AgentCol.SPEED] = new_speed
-    agents[w, a, AgentCol.ACCEL] = new_accel
-    agents[w, a, AgentCol.LAT_ACCEL] = new_lat_accel
-    agents[w, a, AgentCol.STEER] = steer
-    agents[w, a, AgentCol.YAW_RATE] = yaw_change / dt
-    agents[w, a, AgentCol.JERK_LONG] = j_long
-    agents[w, a, AgentCol.JERK_LAT] = j_lat
-    agents[w, a, AgentCol.DRIVEN] = agents[w, a, AgentCol.DRIVEN] + ti.abs(distance)
-    agents[w, a, AgentCol.STOPPED] = ti.select(ti.abs(new_speed) > MOVING_MPS, 0.0, agents[w, a, AgentCol.STOPPED] + dt)
     change_long = new_accel - accel
     change_lat = new_lat_accel - lat_accel
-    return distance, ti.sqrt(change_long * change_long + change_lat * change_lat) / dt
+    return (
+        x + chord * c - axle * 2.0 * sin_h * s,
+        y + chord * s + axle * 2.0 * sin_h * c,
+        wrap(yaw + yaw_change),
+        new_speed,
+        new_accel,
+        new_lat_accel,
+        new_steer,
+        yaw_change / dt,
+        distance,
+        ti.sqrt(change_long * change_long + change_lat * change_lat) / dt,
+    )
+
+
+@ti.func
+def clip(value: ti.f32, limit: ti.f32) -> ti.f32:
+    """`value` held in [-limit, limit]."""
+    value = ti.select(value > -limit, value, -limit)
+    return ti.select(value < limit, value, limit)
+
+
+@ti.func
+def move(
+    agents: ti.template(),
+    action: ti.template(),
+    live: ti.template(),
+    w: ti.i32,
+    first: ti.i32,
+    dt: ti.f32,
+    block: ti.template(),
+):
+    """Drive the live ones of `block` agents from `first` on for one step.
+
+    Returns:
+        (distance driven [m], jerk felt [m/s3]), both as in `bicycle`, one of each for every agent.
+    """
+    gain = AgentCol.CONDITION
+    x = ti.Vector.zero(ti.f32, block)
+    y = ti.Vector.zero(ti.f32, block)
+    yaw = ti.Vector.zero(ti.f32, block)
+    speed = ti.Vector.zero(ti.f32, block)
+    accel = ti.Vector.zero(ti.f32, block)
+    lat_accel = ti.Vector.zero(ti.f32, block)
+    steer = ti.Vector.zero(ti.f32, block)
+    length = ti.Vector.zero(ti.f32, block)
+    gain_throttle = ti.Vector.zero(ti.f32, block)
+    gain_steer = ti.Vector.zero(ti.f32, block)
+    gain_accel = ti.Vector.zero(ti.f32, block)
+    gain_speed = ti.Vector.zero(ti.f32, block)
+    j_long = ti.Vector.zero(ti.f32, block)
+    j_lat = ti.Vector.zero(ti.f32, block)
+    choice = ti.Vector.zero(ti.i32, block)
+    for k in range(block):
+        a = ti.min(first + k, agents.shape[1] - 1)
+        x[k] = agents[w, a, AgentCol.X]
+        y[k] = agents[w, a, AgentCol.Y]
+        yaw[k] = agents[w, a, AgentCol.YAW]
+        speed[k] = agents[w, a, AgentCol.SPEED]
+        accel[k] = agents[w, a, AgentCol.ACCEL]
+        lat_accel[k] = agents[w, a, AgentCol.LAT_ACCEL]
+        steer[k] = agents[w, a, AgentCol.STEER]
+        length[k] = agents[w, a, AgentCol.LENGTH]
+        gain_throttle[k] = agents[w, a, gain + Condition.GAIN_THROTTLE]
+        gain_steer[k] = agents[w, a, gain + Condition.GAIN_STEER]
+        gain_accel[k] = agents[w, a, gain + Condition.GAIN_ACCEL]
+        gain_speed[k] = agents[w, a, gain + Condition.GAIN_SPEED]
+        if ti.static(len(action.shape) == 2):
+            choice[k] = ti.cast(action[w, a], ti.i32)
+        else:
+            j_long[k], j_lat[k] = jerk_of_control(action[w, a, 0], action[w, a, 1])
+    yaw_rate = ti.Vector.zero(ti.f32, block)
+    distance = ti.Vector.zero(ti.f32, block)
+    jerk = ti.Vector.zero(ti.f32, block)
+    for k in range(block):
+        if ti.static(len(action.shape) == 2):
+            j_long[k], j_lat[k] = jerk_of_action(choice[k])
+        x[k], y[k], yaw[k], speed[k], accel[k], lat_accel[k], steer[k], yaw_rate[k], distance[k], jerk[k] = bicycle(
+            x[k],
+            y[k],
+            yaw[k],
+            speed[k],
+            accel[k],
+            lat_accel[k],
+            steer[k],
+            length[k],
+            gain_throttle[k],
+            gain_steer[k],
+            gain_accel[k],
+            gain_speed[k],
+            j_long[k],
+            j_lat[k],
+            dt,
+        )
+    for k in range(block):
+        if live[k] == 1:
+            a = first + k
+            agents[w, a, AgentCol.X] = x[k]
+            agents[w, a, AgentCol.Y] = y[k]
+            agents[w, a, AgentCol.YAW] = yaw[k]
+            agents[w, a, AgentCol.SPEED] = speed[k]
+            agents[w, a, AgentCol.ACCEL] = accel[k]
+            agents[w, a, AgentCol.LAT_ACCEL] = lat_accel[k]
+            agents[w, a, AgentCol.STEER] = steer[k]
+            agents[w, a, AgentCol.YAW_RATE] = yaw_rate[k]
+            agents[w, a, AgentCol.JERK_LONG] = j_long[k]
+            agents[w, a, AgentCol.JERK_LAT] = j_lat[k]
+            agents[w, a, AgentCol.DRIVEN] = agents[w, a, AgentCol.DRIVEN] + ti.abs(distance[k])
+            stopped = agents[w, a, AgentCol.STOPPED] + dt
+            agents[w, a, AgentCol.STOPPED] = ti.select(ti.abs(speed[k]) > MOVING_MPS, 0.0, stopped)
+    return distance, jerk

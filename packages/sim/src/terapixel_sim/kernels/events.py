@@ -3,11 +3,10 @@
 Each function judges the motion from the previous pose to the current one. Twin: `reference/events.py`.
 """
 
-from ..layout import AgentCol, Condition, EdgeCol, Event, Head, MapFloat, MapInt, SlotCol, Status
+from ..layout import AgentCol, CellInt, EdgeCol, Event, Head, MapFloat, SlotCol, Status
 from ..runtime import ti
-from .geometry import cosine_sine, path_distance, segment_meets_box, segments_cross, swept_boxes_touch, wrap
-from .lane import LEVEL_M, MAP_FLOATS, MAP_INTS, cell_at
-from .route import route_point
+from .geometry import cosine_sine, segment_meets_box, segments_cross, swept_boxes_touch, wrap
+from .lane import LEVEL_M, MAP_FLOATS
 
 EDGE_COLS = len(EdgeCol)
 CHUNK = 64
@@ -26,81 +25,181 @@ chunk_i = ti.types.vector(CHUNK, ti.i32)
 
 @ti.func
 def off_road(
-    agents: ti.template(),
     bank_i: ti.template(),
     bank_f: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
-    map_id: ti.i32,
+    middle_x: ti.f32,
+    middle_y: ti.f32,
+    row: ti.i32,
+    x: ti.f32,
+    y: ti.f32,
+    z: ti.f32,
+    c: ti.f32,
+    s: ti.f32,
+    prev_x: ti.f32,
+    prev_y: ti.f32,
+    pc: ti.f32,
+    ps: ti.f32,
+    length: ti.f32,
+    width: ti.f32,
     on_lane: ti.i32,
+    block: ti.template(),
 ) -> ti.i32:
-    """1 if the agent's box meets a road edge, a corner's path crossed one, or its centre is outside the road.
+    """1 if a box meets a road edge, a corner's path crossed one, or its centre is outside the road.
 
     The centre is outside when it is outside the grid, or when the straight line from the cell's centre, of which the
     bank knows the side, crosses edges an odd number of times the wrong way round. Where lanes of two levels share a
     cell that parity may mix them up, so a centre within half a width of a lane of its own level (`on_lane`) is inside
     in any case.
+
+    Args:
+        bank_i: integers of the map bank.
+        bank_f: its floats.
+        middle_x: centre of the grid cell [m].
+        middle_y: likewise.
+        row: where the cell's row begins in `bank_i`, or -1 outside the grid.
+        x: centre [m].
+        y: likewise.
+        z: road height [m].
+        c: cosine of the yaw.
+        s: its sine.
+        prev_x: centre one step ago [m].
+        prev_y: likewise.
+        pc: cosine of the yaw one step ago.
+        ps: its sine.
+        length: half the length [m].
+        width: half the width [m].
+        on_lane: 1 if the centre is known to be inside.
+        block: how many edges are looked at side by side.
     """
-    x = agents[w, a, AgentCol.X]
-    y = agents[w, a, AgentCol.Y]
-    cell = cell_at(bank_i, bank_f, map_id, x, y)
     off = 1
-    if cell >= 0:
+    if row >= 0:
         off = 0
-        mi = bank_i[Head.MAPS] + map_id * MAP_INTS
-        mf = bank_i[Head.F_MAPS] + map_id * MAP_FLOATS
-        local = cell - bank_i[mi + MapInt.CELL0]
-        columns = bank_i[mi + MapInt.NX]
-        side = bank_f[mf + MapFloat.CELL]
         # everything below is relative to the agent's centre
-        mx = bank_f[mf + MapFloat.ORIGIN_X] + (ti.cast(local % columns, ti.f32) + 0.5) * side - x
-        my = bank_f[mf + MapFloat.ORIGIN_Y] + (ti.cast(local // columns, ti.f32) + 0.5) * side - y
-        z = agents[w, a, AgentCol.Z]
-        length = 0.5 * agents[w, a, AgentCol.LENGTH]
-        width = 0.5 * agents[w, a, AgentCol.WIDTH]
-        c, s = cosine_sine(agents[w, a, AgentCol.YAW])
-        pc, ps = cosine_sine(agents[w, a, AgentCol.PREV_YAW])
-        px = agents[w, a, AgentCol.PREV_X] - x
-        py = agents[w, a, AgentCol.PREV_Y] - y
+        mx = middle_x - x
+        my = middle_y - y
+        px = prev_x - x
+        py = prev_y - y
         radius = ti.sqrt(length * length + width * width)
-        low_x = ti.min(px, 0.0) - radius
-        low_y = ti.min(py, 0.0) - radius
-        high_x = ti.max(px, 0.0) + radius
-        high_y = ti.max(py, 0.0) + radius
-        inside = on_lane | bank_i[bank_i[Head.CELL_INSIDE] + cell]
+        low_x = ti.select(px < 0.0, px, 0.0) - radius
+        low_y = ti.select(py < 0.0, py, 0.0) - radius
+        high_x = ti.select(px > 0.0, px, 0.0) + radius
+        high_y = ti.select(py > 0.0, py, 0.0) + radius
+        inside = on_lane | bank_i[row + CellInt.INSIDE]
         edges = bank_i[Head.F_EDGES]
-        items = bank_i[Head.CELL_EDGE_ITEMS]
-        first = bank_i[bank_i[Head.CELL_EDGES] + cell]
-        end = bank_i[bank_i[Head.CELL_EDGES] + cell + 1]
-        distances = bank_i[Head.F_CELL_EDGES]
-        to_middle = ti.sqrt(mx * mx + my * my)
+        item = row + CellInt.ITEMS + bank_i[row + CellInt.NUM_LANES]
+        end = item + 2 * bank_i[row + CellInt.NUM_EDGES]
         # items come by distance from the cell's centre: beyond this none touches the motion or the line to the centre
-        far = to_middle + radius + ti.sqrt(px * px + py * py) + ROUNDING_M
-        item = first
-        while item < end and off == 0 and bank_f[distances + item] <= far:
-            q = edges + bank_i[items + item] * EDGE_COLS
-            if ti.abs(bank_f[q + EdgeCol.Z] - z) < LEVEL_M:
-                ax = bank_f[q + EdgeCol.X0] - x
-                ay = bank_f[q + EdgeCol.Y0] - y
-                bx = bank_f[q + EdgeCol.X1] - x
-                by = bank_f[q + EdgeCol.Y1] - y
-                if on_lane == 0:
-                    inside ^= segments_cross(mx, my, 0.0, 0.0, ax, ay, bx, by)
-                if (
-                    (ti.select(ax < bx, ax, bx) <= high_x)
-                    & (ti.select(ax < bx, bx, ax) >= low_x)
-                    & (ti.select(ay < by, ay, by) <= high_y)
-                    & (ti.select(ay < by, by, ay) >= low_y)
-                ):
-                    nx = ay - by
-                    ny = bx - ax
-                    now = box_to_line(nx, ny, ax, ay, c, s, length, width)
-                    before = box_to_line(nx, ny, ax - px, ay - py, pc, ps, length, width)
-                    if now * before <= 0.0:  # otherwise both boxes lie clear of the edge's line, on one side of it
-                        off = segment_meets_box(ax, ay, bx, by, c, s, length, width)
-                        off |= corners_cross(px, py, pc, ps, c, s, length, width, ax, ay, bx, by)
-            item += 1
+        far = ti.sqrt(mx * mx + my * my) + radius + ti.sqrt(px * px + py * py) + ROUNDING_M
+        while item < end and off == 0 and ti.bit_cast(bank_i[item + 1], ti.f32) <= far:
+            ax = ti.Vector.zero(ti.f32, block)
+            ay = ti.Vector.zero(ti.f32, block)
+            bx = ti.Vector.zero(ti.f32, block)
+            by = ti.Vector.zero(ti.f32, block)
+            height = ti.Vector.zero(ti.f32, block)
+            count = ti.min((end - item) // 2, block)
+            for k in range(count):
+                q = edges + bank_i[item + 2 * k] * EDGE_COLS
+                ax[k] = bank_f[q + EdgeCol.X0]
+                ay[k] = bank_f[q + EdgeCol.Y0]
+                bx[k] = bank_f[q + EdgeCol.X1]
+                by[k] = bank_f[q + EdgeCol.Y1]
+                height[k] = bank_f[q + EdgeCol.Z]
+            near = ti.Vector.zero(ti.i32, block)
+            any_near = 0
+            for k in range(block):
+                x0 = ax[k] - x
+                y0 = ay[k] - y
+                x1 = bx[k] - x
+                y1 = by[k] - y
+                ax[k] = x0
+                ay[k] = y0
+                bx[k] = x1
+                by[k] = y1
+                level = (k < count) & (ti.abs(height[k] - z) < LEVEL_M)
+                nx = y0 - y1
+                ny = x1 - x0
+                now = box_to_line(nx, ny, x0, y0, c, s, length, width)
+                before = box_to_line(nx, ny, x0 - px, y0 - py, pc, ps, length, width)
+                # if not, then both boxes lie clear of the edge's line on one side of it, or the edge is too far
+                one = ti.select(
+                    level
+                    & (now * before <= 0.0)
+                    & (ti.select(x0 < x1, x0, x1) <= high_x)
+                    & (ti.select(x0 < x1, x1, x0) >= low_x)
+                    & (ti.select(y0 < y1, y0, y1) <= high_y)
+                    & (ti.select(y0 < y1, y1, y0) >= low_y),
+                    1,
+                    0,
+                )
+                near[k] = one
+                any_near |= one
+            if on_lane == 0:
+                for k in range(count):
+                    if ti.abs(height[k] - z) < LEVEL_M:
+                        inside ^= segments_cross(mx, my, 0.0, 0.0, ax[k], ay[k], bx[k], by[k])
+            if any_near == 1:
+                for k in range(count):
+                    if near[k] == 1 and off == 0:
+                        off = segment_meets_box(ax[k], ay[k], bx[k], by[k], c, s, length, width)
+                        off |= corners_cross(px, py, pc, ps, c, s, length, width, ax[k], ay[k], bx[k], by[k])
+            item += 2 * block
         off |= 1 - inside
+    return off
+
+
+@ti.func
+def leave_road(
+    agents: ti.template(),
+    bank_i: ti.template(),
+    bank_f: ti.template(),
+    live: ti.template(),
+    row: ti.template(),
+    on_lane: ti.template(),
+    map_id: ti.i32,
+    w: ti.i32,
+    first: ti.i32,
+    block: ti.template(),
+):
+    """For each agent of a block 1 if it is live and off the road; see `off_road`."""
+    c = ti.Vector.zero(ti.f32, block)
+    s = ti.Vector.zero(ti.f32, block)
+    pc = ti.Vector.zero(ti.f32, block)
+    ps = ti.Vector.zero(ti.f32, block)
+    for k in range(block):
+        a = ti.min(first + k, agents.shape[1] - 1)
+        c[k] = agents[w, a, AgentCol.YAW]
+        pc[k] = agents[w, a, AgentCol.PREV_YAW]
+    for k in range(block):
+        c[k], s[k] = cosine_sine(c[k])
+        pc[k], ps[k] = cosine_sine(pc[k])
+    mf = bank_i[Head.F_MAPS] + map_id * MAP_FLOATS
+    origin_x = bank_f[mf + MapFloat.ORIGIN_X]
+    origin_y = bank_f[mf + MapFloat.ORIGIN_Y]
+    side = bank_f[mf + MapFloat.CELL]
+    off = ti.Vector.zero(ti.i32, block)
+    for k in range(block):
+        if live[k] == 1:
+            a = first + k
+            off[k] = off_road(
+                bank_i,
+                bank_f,
+                origin_x + (ti.floor((agents[w, a, AgentCol.X] - origin_x) / side) + 0.5) * side,
+                origin_y + (ti.floor((agents[w, a, AgentCol.Y] - origin_y) / side) + 0.5) * side,
+                row[k],
+                agents[w, a, AgentCol.X],
+                agents[w, a, AgentCol.Y],
+                agents[w, a, AgentCol.Z],
+                c[k],
+                s[k],
+                agents[w, a, AgentCol.PREV_X],
+                agents[w, a, AgentCol.PREV_Y],
+                pc[k],
+                ps[k],
+                0.5 * agents[w, a, AgentCol.LENGTH],
+                0.5 * agents[w, a, AgentCol.WIDTH],
+                on_lane[k],
+                (block + 1) // 2,
+            )
     return off
 
 
@@ -136,45 +235,6 @@ def corners_cross(
         n = ti.select(corner % 2 == 0, width, -width)
         hit |= segments_cross(px + l * pc - n * ps, py + l * ps + n * pc, l * c - n * s, l * s + n * c, ax, ay, bx, by)
     return hit
-
-
-@ti.func
-def reach_goal(
-    agents: ti.template(),
-    slots: ti.template(),
-    bank_i: ti.template(),
-    bank_f: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
-    num_goals: ti.i32,
-) -> ti.i32:
-    """Judge the next goal and keep GOAL and GOAL_DISTANCE; 1 if it was reached in this step.
-
-    Goal k lies on the route at ROUTE_LENGTH (k + 1) / num_goals. It is reached when the centre's path passes within the
-    agent's goal radius, in plan, in order, and at most one a step.
-    """
-    goal = slots[w, a, SlotCol.GOAL]
-    x = agents[w, a, AgentCol.X]
-    y = agents[w, a, AgentCol.Y]
-    spacing = agents[w, a, AgentCol.ROUTE_LENGTH] / ti.cast(num_goals, ti.f32)
-    reached = 0
-    distance = 0.0
-    # the second round measures the distance to the goal after the one just reached
-    for round in range(2):
-        if goal < num_goals and (round == 0 or reached == 1):
-            p = route_point(agents, slots, bank_i, bank_f, w, a, spacing * ti.cast(goal + 1, ti.f32))
-            distance = ti.sqrt((p[0] - x) * (p[0] - x) + (p[1] - y) * (p[1] - y))
-            if round == 0:
-                prev_x = agents[w, a, AgentCol.PREV_X]
-                prev_y = agents[w, a, AgentCol.PREV_Y]
-                radius = agents[w, a, AgentCol.CONDITION + Condition.GOAL_RADIUS]
-                if path_distance(prev_x, prev_y, x, y, p[0], p[1]) <= radius:
-                    reached = 1
-                    goal += 1
-                    distance = 0.0
-    slots[w, a, SlotCol.GOAL] = goal
-    agents[w, a, AgentCol.GOAL_DISTANCE] = distance
-    return reached
 
 
 @ti.func

@@ -60,6 +60,19 @@ def arctan2(y: ti.f32, x: ti.f32) -> ti.f32:
 
 
 @ti.func
+def exponential(x: ti.f32) -> ti.f32:
+    """e^x to 3e-7 of it, for x in [-80, 80]; unlike the library's it is computed for many x side by side.
+
+    2^n e^r with |r| <= ln(2) / 2, by a minimax polynomial (Moshier's Cephes library, expf.c).
+    """
+    n = ti.floor(1.44269504088896341 * x + 0.5)
+    r = (x - n * 0.693359375) - n * -2.12194440e-4
+    p = ((1.9875691500e-4 * r + 1.3981999507e-3) * r + 8.3334519073e-3) * r + 4.1665795894e-2
+    p = ((p * r + 1.6666665459e-1) * r + 5.0000001201e-1) * r * r + r + 1.0
+    return p * ti.bit_cast((ti.cast(n, ti.i32) + 127) << 23, ti.f32)
+
+
+@ti.func
 def angle_between(cross: ti.f32, dot: ti.f32) -> ti.f32:
     """The angle in [0, pi] of two directions by their cross and dot products, to 2e-5 rad; much faster than atan2.
 

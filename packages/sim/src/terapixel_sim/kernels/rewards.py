@@ -22,6 +22,7 @@ The offset counts as 6 m where there is no lane within reach, so that leaving th
 """
 
 from ..runtime import ti
+from .geometry import exponential
 
 HALF_PI = 1.5707963267948966
 FAR_M = 6.0
@@ -51,14 +52,16 @@ def goal_reward(goal: ti.f32, last: ti.i32, speed: ti.f32, goal_speed: ti.f32) -
 def lane_align_reward(
     weight: ti.f32, vel_align: ti.f32, heading: ti.f32, cosine: ti.f32, speed: ti.f32, dt: ti.f32
 ) -> ti.f32:
-    against = ti.min(cosine, 0.0) + vel_align * ti.min(speed * cosine, 0.0)
+    along = speed * cosine
+    against = ti.select(cosine < 0.0, cosine, 0.0) + vel_align * ti.select(along < 0.0, along, 0.0)
     return weight * dt * (against + 0.0025 * (1.0 - ti.abs(heading) / HALF_PI))
 
 
 @ti.func
 def lane_center_reward(weight: ti.f32, bias: ti.f32, offset: ti.f32, cosine: ti.f32, dt: ti.f32) -> ti.f32:
-    d = ti.min(ti.abs(offset - bias), FAR_M)
-    return -weight * dt * (ti.select(cosine > 0.5, d, 0.0) - 0.05 * ti.exp(0.5 - d))
+    d = ti.abs(offset - bias)
+    d = ti.select(d < FAR_M, d, FAR_M)
+    return -weight * dt * (ti.select(cosine > 0.5, d, 0.0) - 0.05 * exponential(0.5 - d))
 
 
 @ti.func
@@ -71,7 +74,7 @@ def comfort_reward(weight: ti.f32, accel: ti.f32, lat_accel: ti.f32, jerk: ti.f3
 
 @ti.func
 def velocity_reward(weight: ti.f32, cosine: ti.f32, speed: ti.f32, on_lane: ti.i32, dt: ti.f32) -> ti.f32:
-    return ti.select(on_lane == 1 and speed > CRUISE_MPS, weight * dt * ti.max(cosine, 0.0), 0.0)
+    return ti.select((on_lane == 1) & (speed > CRUISE_MPS), weight * dt * ti.select(cosine > 0.0, cosine, 0.0), 0.0)
 
 
 @ti.func

@@ -5,10 +5,20 @@ otherwise it is a lane change, whose position blends from a to b with the weight
 (smoothstep), at equal arc lengths u on both. Twin: `reference/route.py`.
 """
 
-from ..layout import AgentCol, Head, LaneFloat, LaneInt, PointCol, SlotCol
+from ..layout import AgentCol, Head, LaneFloat, LaneInt, SegmentCol, SlotCol
 from ..runtime import ti
-from .geometry import arctan2, cosine_sine
-from .lane import LANE_FLOATS, LANE_INTS, POINT_COLS, lane_limit, lane_point, vec7
+from .lane import (
+    LANE_FLOATS,
+    LANE_INTS,
+    NONE,
+    SEGMENT_COLS,
+    first_of,
+    lane_limit,
+    lane_point,
+    segment_foot,
+    sortable,
+    vec7,
+)
 
 BEHIND_M = 5.0
 """How far behind the last place on the route the nearest point is looked for."""
@@ -96,21 +106,7 @@ def route_point(
 
 
 @ti.func
-def chord_foot(x: ti.f32, y: ti.f32, ax: ti.f32, ay: ti.f32, bx: ti.f32, by: ti.f32, low: ti.f32, high: ti.f32):
-    """The fraction in [low, high] of the chord a-b nearest to (x, y), and the squared distance there."""
-    ex = bx - ax
-    ey = by - ay
-    square = ex * ex + ey * ey
-    t = ((x - ax) * ex + (y - ay) * ey) / ti.select(square > 1e-12, square, 1e-12)
-    t = ti.select(t > low, t, low)
-    t = ti.select(t < high, t, high)
-    gx = x - ax - t * ex
-    gy = y - ay - t * ey
-    return t, gx * gx + gy * gy
-
-
-@ti.func
-def route_project(
+def route_search(
     agents: ti.template(),
     slots: ti.template(),
     bank_i: ti.template(),
@@ -118,18 +114,18 @@ def route_project(
     w: ti.i32,
     a: ti.i32,
     travelled: ti.f32,
+    block: ti.template(),
 ):
     """The route point nearest to the agent, from 5 m behind its ROUTE_S to 10 m + `travelled` ahead of it.
 
     The window keeps the answer on the right branch where a route comes back to itself. On lanes the search runs over
-    the lane's own segments, in lane changes over 1 m chords.
+    the lane's own segments, `block` of them side by side; in lane changes over 1 m chords.
 
     Returns:
-        (arc length s [m], entry, distance [m], lateral offset positive left [m], yaw minus route heading in (-pi, pi]).
+        (arc length s [m], entry, arc length on the entry [m], distance [m]).
     """
     x = agents[w, a, AgentCol.X]
     y = agents[w, a, AgentCol.Y]
-    yaw = agents[w, a, AgentCol.YAW]
     low = agents[w, a, AgentCol.ROUTE_S] - BEHIND_M
     high = agents[w, a, AgentCol.ROUTE_S] + travelled + AHEAD_M
     best = 1e30
@@ -145,54 +141,108 @@ def route_project(
             u0 = ti.max(low - start, 0.0)
             u1 = ti.min(high - start, length)
             lane = slots[w, a, SlotCol.ROUTE + 2 * e]
+            u = 0.0
+            d2 = 0.0
             if lane == slots[w, a, SlotCol.ROUTE + 2 * e + 1]:
-                row = bank_i[Head.LANES] + lane * LANE_INTS
-                spacing = bank_f[bank_i[Head.F_LANES] + lane * LANE_FLOATS + LaneFloat.SPACING]
-                last = bank_i[row + LaneInt.NUM_POINTS] - 2
                 begin = agents[w, a, AgentCol.ROUTE + 3 * e]
-                t0 = (begin + u0) / spacing
-                t1 = (begin + u1) / spacing
-                k0 = ti.min(ti.cast(t0, ti.i32), last)
-                k1 = ti.min(ti.cast(t1, ti.i32), last)
-                q0 = bank_i[Head.F_POINTS] + bank_i[row + LaneInt.POINT0] * POINT_COLS
-                for k in range(k0, k1 + 1):
-                    q = q0 + k * POINT_COLS
-                    r = q + POINT_COLS
-                    kf = ti.cast(k, ti.f32)
-                    t, d2 = chord_foot(
-                        x,
-                        y,
-                        bank_f[q + PointCol.X],
-                        bank_f[q + PointCol.Y],
-                        bank_f[r + PointCol.X],
-                        bank_f[r + PointCol.Y],
-                        ti.select(t0 > kf, t0 - kf, 0.0),
-                        ti.select(t1 - kf < 1.0, t1 - kf, 1.0),
-                    )
-                    if d2 < best:
-                        best = d2
-                        best_e = e
-                        best_u = (kf + t) * spacing - begin
-                        best_s = start + best_u
+                u, d2 = lane_foot(bank_i, bank_f, lane, begin + u0, begin + u1, x, y, block)
+                u -= begin
             else:
-                pieces = ti.cast(ti.ceil((u1 - u0) / CHORD_M), ti.i32)
-                piece = (u1 - u0) / ti.max(ti.cast(pieces, ti.f32), 1.0)
-                px = 0.0
-                py = 0.0
-                for k in range(pieces + 1):
-                    u = u0 + piece * ti.cast(k, ti.f32)
-                    p = entry_point(agents, slots, bank_i, bank_f, w, a, e, u)
-                    t, d2 = chord_foot(x, y, px, py, p[0], p[1], 0.0, 1.0)
-                    if k > 0 and d2 < best:
-                        best = d2
-                        best_e = e
-                        best_u = u - (1.0 - t) * piece
-                        best_s = start + best_u
-                    px = p[0]
-                    py = p[1]
+                u, d2 = change_foot(agents, slots, bank_i, bank_f, w, a, e, u0, u1, x, y)
+            if d2 < best:
+                best = d2
+                best_e = e
+                best_u = u
+                best_s = start + u
         start += length
-    foot = entry_point(agents, slots, bank_i, bank_f, w, a, best_e, best_u)
-    cy, sy = cosine_sine(yaw)
-    offset = foot[3] * (y - foot[1]) - foot[4] * (x - foot[0])
-    heading = arctan2(foot[3] * sy - foot[4] * cy, foot[3] * cy + foot[4] * sy)
-    return best_s, best_e, ti.sqrt(best), offset, heading
+    return best_s, best_e, best_u, ti.sqrt(best)
+
+
+@ti.func
+def lane_foot(
+    bank_i: ti.template(),
+    bank_f: ti.template(),
+    lane: ti.i32,
+    low: ti.f32,
+    high: ti.f32,
+    x: ti.f32,
+    y: ti.f32,
+    block: ti.template(),
+):
+    """The arc length from `low` to `high` of a lane nearest to (x, y), and the squared distance there."""
+    row = bank_i[Head.LANES] + lane * LANE_INTS
+    spacing = bank_f[bank_i[Head.F_LANES] + lane * LANE_FLOATS + LaneFloat.SPACING]
+    last = bank_i[row + LaneInt.NUM_POINTS] - 2
+    segments = bank_i[Head.F_SEGMENTS] + bank_i[row + LaneInt.POINT0] * SEGMENT_COLS
+    t0 = low / spacing
+    t1 = high / spacing
+    k0 = ti.min(ti.cast(t0, ti.i32), last)
+    total = ti.min(ti.cast(t1, ti.i32), last) + 1 - k0
+    best = NONE
+    best_t = 0.0
+    best_d2 = 1e30
+    for part in range((total + block - 1) // block):
+        begin = k0 + part * block
+        sx = ti.Vector.zero(ti.f32, block)
+        sy = ti.Vector.zero(ti.f32, block)
+        ex = ti.Vector.zero(ti.f32, block)
+        ey = ti.Vector.zero(ti.f32, block)
+        for k in range(ti.min(total - part * block, block)):
+            q = segments + (begin + k) * SEGMENT_COLS
+            sx[k] = bank_f[q + SegmentCol.X]
+            sy[k] = bank_f[q + SegmentCol.Y]
+            ex[k] = bank_f[q + SegmentCol.DX]
+            ey[k] = bank_f[q + SegmentCol.DY]
+        keys = ti.Vector.zero(ti.i32, block)
+        places = ti.Vector.zero(ti.f32, block)
+        squares = ti.Vector.zero(ti.f32, block)
+        nearest = NONE
+        for k in range(block):
+            number = ti.cast(begin + k, ti.f32)
+            from_t = ti.select(t0 > number, t0 - number, 0.0)
+            to_t = ti.select(t1 - number < 1.0, t1 - number, 1.0)
+            t, d2 = segment_foot(x - sx[k], y - sy[k], ex[k], ey[k], from_t, to_t)
+            key = ti.select(part * block + k < total, sortable(d2), NONE)
+            nearest = ti.select(key < nearest, key, nearest)
+            keys[k] = key
+            places[k] = number + t
+            squares[k] = d2
+        if nearest < best:
+            best = nearest
+            k = first_of(keys, nearest, block)
+            best_t = places[k]
+            best_d2 = squares[k]
+    return best_t * spacing, best_d2
+
+
+@ti.func
+def change_foot(
+    agents: ti.template(),
+    slots: ti.template(),
+    bank_i: ti.template(),
+    bank_f: ti.template(),
+    w: ti.i32,
+    a: ti.i32,
+    e: ti.i32,
+    low: ti.f32,
+    high: ti.f32,
+    x: ti.f32,
+    y: ti.f32,
+):
+    """The arc length from `low` to `high` on lane change e nearest to (x, y), and the squared distance there."""
+    pieces = ti.cast(ti.ceil((high - low) / CHORD_M), ti.i32)
+    piece = (high - low) / ti.max(ti.cast(pieces, ti.f32), 1.0)
+    best = 1e30
+    best_u = low
+    px = 0.0
+    py = 0.0
+    for k in range(pieces + 1):
+        u = low + piece * ti.cast(k, ti.f32)
+        p = entry_point(agents, slots, bank_i, bank_f, w, a, e, u)
+        t, d2 = segment_foot(x - px, y - py, p[0] - px, p[1] - py, 0.0, 1.0)
+        if k > 0 and d2 < best:
+            best = d2
+            best_u = u - (1.0 - t) * piece
+        px = p[0]
+        py = p[1]
+    return best_u, best

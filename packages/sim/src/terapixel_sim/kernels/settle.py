@@ -9,6 +9,7 @@ from .dynamics import MOVING_MPS
 from .geometry import cosine_sine
 from .rewards import (
     collision_reward,
+    comfort_reward,
     goal_reward,
     lane_align_reward,
     lane_center_reward,
@@ -100,7 +101,7 @@ def settle_agent(
         event |= FINISH
     slots[w, a, SlotCol.EVENT] = event
     slots[w, a, SlotCol.EVER] = slots[w, a, SlotCol.EVER] | event
-    total = reward[w, a] + drive_reward(agents, params, w, a, slots[w, a, SlotCol.LANE])
+    total = reward[w, a]
     weights = AgentCol.CONDITION
     speed = agents[w, a, AgentCol.SPEED]
     if (event & GOAL) != 0:
@@ -129,34 +130,77 @@ def settle_agent(
 
 
 @ti.func
-def drive_reward(agents: ti.template(), params: ti.template(), w: ti.i32, a: ti.i32, lane: ti.i32) -> ti.f32:
-    """The terms of driving itself, but comfort."""
+def drive_rewards(
+    agents: ti.template(),
+    slots: ti.template(),
+    reward: ti.template(),
+    live: ti.template(),
+    jerk: ti.template(),
+    params: ti.template(),
+    w: ti.i32,
+    first: ti.i32,
+    block: ti.template(),
+):
+    """Reward the live ones of `block` agents from `first` on, who felt a jerk, for how they drove; events not counted."""
     weights = AgentCol.CONDITION
     dt = params[Param.DT]
-    speed = agents[w, a, AgentCol.SPEED]
-    offset = agents[w, a, AgentCol.LANE_OFFSET]
-    heading = agents[w, a, AgentCol.LANE_HEADING]
-    cosine, _ = cosine_sine(heading)
-    total = lane_center_reward(
-        agents[w, a, weights + Condition.LANE_CENTER],
-        ti.select(lane >= 0, agents[w, a, weights + Condition.CENTER_BIAS], 0.0),
-        offset,
-        cosine,
-        dt,
-    )
-    if lane >= 0:
-        total += lane_align_reward(
-            agents[w, a, weights + Condition.LANE_ALIGN],
-            agents[w, a, weights + Condition.VEL_ALIGN],
-            heading,
-            cosine,
-            speed,
-            dt,
+    lane = ti.Vector.zero(ti.i32, block)
+    speed = ti.Vector.zero(ti.f32, block)
+    accel = ti.Vector.zero(ti.f32, block)
+    lat_accel = ti.Vector.zero(ti.f32, block)
+    offset = ti.Vector.zero(ti.f32, block)
+    heading = ti.Vector.zero(ti.f32, block)
+    lane_width = ti.Vector.zero(ti.f32, block)
+    limit = ti.Vector.zero(ti.f32, block)
+    gained = ti.Vector.zero(ti.f32, block)
+    comfort = ti.Vector.zero(ti.f32, block)
+    lane_align = ti.Vector.zero(ti.f32, block)
+    vel_align = ti.Vector.zero(ti.f32, block)
+    lane_center = ti.Vector.zero(ti.f32, block)
+    center_bias = ti.Vector.zero(ti.f32, block)
+    velocity = ti.Vector.zero(ti.f32, block)
+    reverse = ti.Vector.zero(ti.f32, block)
+    timestep = ti.Vector.zero(ti.f32, block)
+    overspeed = ti.Vector.zero(ti.f32, block)
+    for k in range(block):
+        a = ti.min(first + k, agents.shape[1] - 1)
+        lane[k] = slots[w, a, SlotCol.LANE]
+        speed[k] = agents[w, a, AgentCol.SPEED]
+        accel[k] = agents[w, a, AgentCol.ACCEL]
+        lat_accel[k] = agents[w, a, AgentCol.LAT_ACCEL]
+        offset[k] = agents[w, a, AgentCol.LANE_OFFSET]
+        heading[k] = agents[w, a, AgentCol.LANE_HEADING]
+        lane_width[k] = agents[w, a, AgentCol.LANE_WIDTH]
+        limit[k] = agents[w, a, AgentCol.LANE_LIMIT]
+        gained[k] = agents[w, a, AgentCol.PROGRESS_STEP]
+        comfort[k] = agents[w, a, weights + Condition.COMFORT]
+        lane_align[k] = agents[w, a, weights + Condition.LANE_ALIGN]
+        vel_align[k] = agents[w, a, weights + Condition.VEL_ALIGN]
+        lane_center[k] = agents[w, a, weights + Condition.LANE_CENTER]
+        center_bias[k] = agents[w, a, weights + Condition.CENTER_BIAS]
+        velocity[k] = agents[w, a, weights + Condition.VELOCITY]
+        reverse[k] = agents[w, a, weights + Condition.REVERSE]
+        timestep[k] = agents[w, a, weights + Condition.TIMESTEP]
+        overspeed[k] = agents[w, a, weights + Condition.OVERSPEED]
+    total = ti.Vector.zero(ti.f32, block)
+    progress = params[Param.PROGRESS]
+    for k in range(block):
+        cosine, _ = cosine_sine(heading[k])
+        there = lane[k] >= 0
+        bias = ti.select(there, center_bias[k], 0.0)
+        align = lane_align_reward(lane_align[k], vel_align[k], heading[k], cosine, speed[k], dt)
+        on_lane = ti.cast(there & (ti.abs(offset[k]) <= 0.5 * lane_width[k]), ti.i32)
+        moving = ti.cast(ti.abs(speed[k]) > MOVING_MPS, ti.i32)
+        total[k] = (
+            lane_center_reward(lane_center[k], bias, offset[k], cosine, dt)
+            + ti.select(there, align, 0.0)
+            + velocity_reward(velocity[k], cosine, speed[k], on_lane, dt)
+            + timestep_reward(timestep[k], moving, dt)
+            + reverse_reward(reverse[k], speed[k], dt)
+            + overspeed_reward(overspeed[k], speed[k], limit[k])
+            + progress_reward(progress, gained[k])
+            + comfort_reward(comfort[k], accel[k], lat_accel[k], jerk[k])
         )
-        on_lane = ti.cast(ti.abs(offset) <= 0.5 * agents[w, a, AgentCol.LANE_WIDTH], ti.i32)
-        total += velocity_reward(agents[w, a, weights + Condition.VELOCITY], cosine, speed, on_lane, dt)
-    moving = ti.cast(ti.abs(speed) > MOVING_MPS, ti.i32)
-    total += timestep_reward(agents[w, a, weights + Condition.TIMESTEP], moving, dt)
-    total += reverse_reward(agents[w, a, weights + Condition.REVERSE], speed, dt)
-    total += overspeed_reward(agents[w, a, weights + Condition.OVERSPEED], speed, agents[w, a, AgentCol.LANE_LIMIT])
-    return total + progress_reward(params[Param.PROGRESS], agents[w, a, AgentCol.PROGRESS_STEP])
+    for k in range(block):
+        if live[k] == 1:
+            reward[w, first + k] = total[k]

@@ -15,6 +15,7 @@ from ..layout import AgentCol, Condition, Head, MapInt, SlotCol, Status, Stream,
 from ..runtime import ti
 from .geometry import wrap
 from .lane import lane_length, lane_limit, lane_point
+from .locate import set_goal
 from .random import key_agent, key_world, uniform
 from .route import route_point
 from .walk import pick, walk
@@ -192,8 +193,7 @@ def place(
     walk(agents, slots, bank_i, bank_f, w, a, lane, s, target, chance, change, route_key)
     bend = bend_cap(agents, slots, bank_i, bank_f, w, a, params[SpawnCol.BRAKE])
     agents[w, a, AgentCol.SPEED] = ti.min(agents[w, a, AgentCol.SPEED], bend)
-    g = route_point(agents, slots, bank_i, bank_f, w, a, agents[w, a, AgentCol.ROUTE_LENGTH] / goals)
-    agents[w, a, AgentCol.GOAL_DISTANCE] = ti.sqrt((g[0] - x) ** 2 + (g[1] - y) ** 2)
+    set_goal(agents, slots, bank_i, bank_f, w, a, ti.cast(goals, ti.i32))
 
 
 @ti.func

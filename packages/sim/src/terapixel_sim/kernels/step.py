@@ -6,24 +6,21 @@ infractions of a step are found before any takes effect, so no agent's fate depe
 """
 
 import math
+import os
 from dataclasses import dataclass
 
 import torch
 
 from ..config import RESPONSES, SimConfig
-from ..layout import AgentCol, Condition, Event, SlotCol, WorldCol
+from ..layout import AgentCol, Event, SlotCol, WorldCol
 from ..runtime import ti
-from .dynamics import jerk_of_action, jerk_of_control, move
-from .events import WRONG_WAY_MPS, collide_pair, collide_world, off_road, reach_goal, solid, swept_circle
-from .geometry import cosine_sine
-from .lane import lane_limit, nearest_lane
-from .rewards import FAR_M, comfort_reward
-from .route import route_project
-from .settle import LIVE, Param, settle
+from .dynamics import move
+from .events import WRONG_WAY_MPS, collide_pair, collide_world, leave_road, solid, swept_circle
+from .locate import find_lane, find_route, reach_goals
+from .settle import LIVE, Param, drive_rewards, settle
 
-OFF_ROUTE_M = 10.0
-"""Farther from the route than this, an agent makes no progress on it."""
-
+BLOCK = 16
+"""Agents, or pieces of road, that a CPU computes side by side."""
 OFFROAD, WRONG_WAY, GOAL = int(Event.OFFROAD), int(Event.WRONG_WAY), int(Event.GOAL)
 
 
@@ -84,6 +81,7 @@ def step(
     """
     cpu = agents.device.type == "cpu"
     # Taichi gives a CPU thread at least 512 iterations; idle ones in between spread few worlds over all threads
+    pad = max(1, math.ceil(512 * (os.cpu_count() or 1) / len(world))) if cpu else 1
     _step(
         agents,
         slots,
@@ -95,7 +93,8 @@ def step(
         terminated.view(torch.uint8),
         truncated.view(torch.uint8),
         params.values,
-        512 if cpu else 1,
+        pad,
+        BLOCK if cpu else 1,
     )
 
 
@@ -111,15 +110,30 @@ def _step(
     terminated: ti.types.ndarray(dtype=ti.u8, ndim=2),
     truncated: ti.types.ndarray(dtype=ti.u8, ndim=2),
     params: ti.types.ndarray(dtype=ti.f32, ndim=1),
-    world_pad: ti.template(),
+    pad: ti.i32,
+    block: ti.template(),
 ):
-    if ti.static(world_pad > 1):
+    if ti.static(block > 1):
         # one loop, in which the rows of a world's agents stay in the cache
-        for ww in range(agents.shape[0] * world_pad):
-            if ww % world_pad == 0:
-                w = ww // world_pad
-                for a in range(agents.shape[1]):
-                    advance(agents, slots, world, bank_i, bank_f, action, reward, terminated, truncated, params, w, a)
+        for ww in range(agents.shape[0] * pad):
+            if ww % pad == 0:
+                w = ww // pad
+                for part in range((agents.shape[1] + block - 1) // block):
+                    advance(
+                        agents,
+                        slots,
+                        world,
+                        bank_i,
+                        bank_f,
+                        action,
+                        reward,
+                        terminated,
+                        truncated,
+                        params,
+                        w,
+                        part * block,
+                        block,
+                    )
                 if world[w, WorldCol.DONE] == 0:
                     collide_world(agents, slots, w)
                     settle(agents, slots, world, reward, terminated, truncated, params, w)
@@ -139,6 +153,7 @@ def _step(
                 params,
                 i // agents.shape[1],
                 i % agents.shape[1],
+                block,
             )
         for i in range(agents.shape[0] * agents.shape[1]):
             w = i // agents.shape[1]
@@ -168,30 +183,41 @@ def advance(
     truncated: ti.template(),
     params: ti.template(),
     w: ti.i32,
-    a: ti.i32,
+    first: ti.i32,
+    block: ti.template(),
 ):
-    """Clear a slot's outputs, and where it drives move it and judge all but collisions."""
-    reward[w, a] = 0.0
-    terminated[w, a] = ti.u8(0)
-    truncated[w, a] = ti.u8(0)
-    if world[w, WorldCol.DONE] == 0:
-        remember(agents, slots, w, a)
-        if slots[w, a, SlotCol.STATUS] == LIVE:
-            j_long = 0.0
-            j_lat = 0.0
-            if ti.static(len(action.shape) == 2):
-                j_long, j_lat = jerk_of_action(ti.cast(action[w, a], ti.i32))
-            else:
-                j_long, j_lat = jerk_of_control(action[w, a, 0], action[w, a, 1])
-            distance, jerk = move(agents, w, a, j_long, j_lat, params[Param.DT])
-            # the only term that needs the accelerations of before
-            reward[w, a] = comfort_reward(
-                agents[w, a, AgentCol.CONDITION + Condition.COMFORT],
-                agents[w, a, AgentCol.ACCEL],
-                agents[w, a, AgentCol.LAT_ACCEL],
-                jerk,
-            )
-            locate(agents, slots, bank_i, bank_f, params, w, a, world[w, WorldCol.MAP], ti.abs(distance))
+    """Clear the outputs of `block` agents from `first` on; move those that drive and judge all but collisions."""
+    live = ti.Vector.zero(ti.i32, block)
+    any_live = 0
+    for k in range(ti.min(agents.shape[1] - first, block)):
+        a = first + k
+        reward[w, a] = 0.0
+        terminated[w, a] = ti.u8(0)
+        truncated[w, a] = ti.u8(0)
+        if world[w, WorldCol.DONE] == 0:
+            remember(agents, slots, w, a)
+            live[k] = ti.cast(slots[w, a, SlotCol.STATUS] == LIVE, ti.i32)
+            any_live |= live[k]
+    if any_live == 1:
+        map_id = world[w, WorldCol.MAP]
+        distance, jerk = move(agents, action, live, w, first, params[Param.DT], block)
+        row, on_lane, aligned = find_lane(agents, slots, bank_i, bank_f, live, map_id, w, first, block)
+        off = leave_road(agents, bank_i, bank_f, live, row, on_lane, map_id, w, first, block)
+        find_route(agents, slots, bank_i, bank_f, live, distance, w, first, block)
+        num_goals = ti.cast(params[Param.NUM_GOALS], ti.i32)
+        reached = reach_goals(agents, slots, bank_i, bank_f, live, num_goals, w, first, block)
+        drive_rewards(agents, slots, reward, live, jerk, params, w, first, block)
+        for k in range(block):
+            if live[k] == 1:
+                a = first + k
+                event = off[k] * OFFROAD + reached[k] * GOAL
+                if on_lane[k] == 1 and aligned[k] == 0 and agents[w, a, AgentCol.SPEED] > WRONG_WAY_MPS:
+                    event |= WRONG_WAY
+                    # written out, since Taichi makes `+=` on an array atomic, which is slow
+                    driven = agents[w, a, AgentCol.WRONG_WAY_DRIVEN] + ti.abs(distance[k])
+                    agents[w, a, AgentCol.WRONG_WAY_DRIVEN] = driven
+                slots[w, a, SlotCol.EVENT] = event
+                slots[w, a, SlotCol.STEPS] = slots[w, a, SlotCol.STEPS] + 1
 
 
 @ti.func
@@ -204,63 +230,3 @@ def remember(agents: ti.template(), slots: ti.template(), w: ti.i32, a: ti.i32):
     agents[w, a, AgentCol.PROGRESS_STEP] = 0.0
     slots[w, a, SlotCol.PREV_STATUS] = slots[w, a, SlotCol.STATUS]
     slots[w, a, SlotCol.EVENT] = 0
-
-
-@ti.func
-def locate(
-    agents: ti.template(),
-    slots: ti.template(),
-    bank_i: ti.template(),
-    bank_f: ti.template(),
-    params: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
-    map_id: ti.i32,
-    driven: ti.f32,
-):
-    """Find a moved agent's lane, height and place on the route, and its events but collisions."""
-    # written out, since Taichi makes `+=` on an array atomic, which is slow
-    slots[w, a, SlotCol.STEPS] = slots[w, a, SlotCol.STEPS] + 1
-    lane, _, offset, heading, on_lane, aligned, p = nearest_lane(
-        bank_i,
-        bank_f,
-        map_id,
-        agents[w, a, AgentCol.X],
-        agents[w, a, AgentCol.Y],
-        agents[w, a, AgentCol.Z],
-        agents[w, a, AgentCol.YAW],
-        slots[w, a, SlotCol.LANE],
-    )
-    cosine, _ = cosine_sine(heading)
-    slots[w, a, SlotCol.LANE] = lane
-    if lane >= 0:
-        agents[w, a, AgentCol.Z] = p[2]
-        agents[w, a, AgentCol.GRADE] = p[6] * cosine
-        agents[w, a, AgentCol.LANE_OFFSET] = offset
-        agents[w, a, AgentCol.LANE_HEADING] = heading
-        agents[w, a, AgentCol.LANE_WIDTH] = p[5]
-        agents[w, a, AgentCol.LANE_LIMIT] = lane_limit(bank_i, bank_f, lane)
-    else:  # height, width and limit stay those of the last lane
-        agents[w, a, AgentCol.GRADE] = 0.0
-        agents[w, a, AgentCol.LANE_OFFSET] = FAR_M
-        agents[w, a, AgentCol.LANE_HEADING] = 0.0
-
-    event = 0
-    if on_lane == 1 and aligned == 0 and agents[w, a, AgentCol.SPEED] > WRONG_WAY_MPS:
-        event |= WRONG_WAY
-        agents[w, a, AgentCol.WRONG_WAY_DRIVEN] = agents[w, a, AgentCol.WRONG_WAY_DRIVEN] + driven
-    if off_road(agents, bank_i, bank_f, w, a, map_id, on_lane) == 1:
-        event |= OFFROAD
-
-    s, entry, distance, route_offset, route_heading = route_project(agents, slots, bank_i, bank_f, w, a, driven)
-    agents[w, a, AgentCol.ROUTE_S] = s
-    agents[w, a, AgentCol.ROUTE_OFFSET] = route_offset
-    agents[w, a, AgentCol.ROUTE_HEADING] = route_heading
-    slots[w, a, SlotCol.ENTRY] = entry
-    gained = s - agents[w, a, AgentCol.PROGRESS]
-    if distance <= OFF_ROUTE_M and gained > 0.0:
-        agents[w, a, AgentCol.PROGRESS] = s
-        agents[w, a, AgentCol.PROGRESS_STEP] = gained
-    if reach_goal(agents, slots, bank_i, bank_f, w, a, ti.cast(params[Param.NUM_GOALS], ti.i32)) == 1:
-        event |= GOAL
-    slots[w, a, SlotCol.EVENT] = event

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
 from ..config import SimConfig
-from ..layout import EdgeCol, Head, LaneFloat, LaneInt, MapFloat, MapInt, ObsSegment, PointCol
+from ..layout import CellInt, EdgeCol, Head, LaneFloat, LaneInt, MapFloat, MapInt, ObsSegment, PointCol, SegmentCol
 from .centre_lines import centre_line
 from .edges import drivable_edges
 from .grid import CELL_M, NEAR_CELL_M, make_grid
@@ -40,6 +40,7 @@ _COLUMNS = {
     Head.F_LANES: len(LaneFloat),
     Head.F_POINTS: len(PointCol),
     Head.F_EDGES: len(EdgeCol),
+    Head.F_SEGMENTS: len(SegmentCol),
     Head.F_OBS_LANES: len(ObsSegment),
     Head.F_OBS_EDGES: len(ObsSegment),
 }
@@ -96,8 +97,6 @@ def build_bank(maps: Sequence[RoadMap], config: SimConfig, device: str | torch.d
         for head, table in _map_tables(road_map.validate(), config, sizes).items():
             rows[head].append(table)
             sizes[head] += len(table)
-    rows[Head.CELL_LANES].append(np.array([sizes[Head.CELL_LANE_ITEMS]]))
-    rows[Head.CELL_EDGES].append(np.array([sizes[Head.CELL_EDGE_ITEMS]]))
 
     header = np.zeros(Head.SIZE, dtype=np.int64)
     header[Head.NUM_MAPS] = len(maps)
@@ -141,10 +140,14 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
             f"{MAX_COORDINATE_M:.0f} m around the origin; subtract an offset"
         )
     grid = make_grid(extent, edges[:, :4])
-    cells = grid.nx * grid.ny
     near_grid = grid.coarser(NEAR_CELL_M)
     lane_cell, lane_item = grid.lane_items(points[starts], points[starts + 1], lane_of[starts])
     edge_cell, edge_item, edge_distance = grid.nearest_first(edges[:, :4], _motion_reach(config))
+    cell_first, rows = cell_rows(
+        grid.inside(edges[:, :4]),
+        (lane_cell, starts[lane_item] + at[Head.F_POINTS]),
+        (edge_cell, edge_item + at[Head.F_EDGES], edge_distance),
+    )
     lane_pieces, edge_pieces = np.concatenate([line.pieces for line in lines]), _edge_pieces(rings)
     near_lanes = near_grid.nearest(lane_pieces[:, :2], config.observation.lanes)
     near_edges = near_grid.nearest(edge_pieces[:, :2], config.observation.edges)
@@ -175,7 +178,7 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
     lane_floats[:, LaneFloat.LIMIT] = [lane.speed_limit for lane in lanes]
     lane_floats[:, LaneFloat.REACH] = reach
     map_ints = np.zeros((1, len(MapInt)), dtype=np.int64)
-    map_ints[0, [MapInt.NX, MapInt.NY, MapInt.CELL0]] = grid.nx, grid.ny, at[Head.CELL_INSIDE]
+    map_ints[0, [MapInt.NX, MapInt.NY, MapInt.CELL0]] = grid.nx, grid.ny, at[Head.CELLS]
     map_ints[0, [MapInt.LANE0, MapInt.NUM_LANES]] = lane0, len(lanes)
     map_ints[0, [MapInt.SLOT0, MapInt.NUM_SLOTS]] = at[Head.SLOT_LANE], len(slot_lane)
     map_ints[0, [MapInt.NEAR_NX, MapInt.NEAR_NY, MapInt.NEAR0]] = near_grid.nx, near_grid.ny, at[Head.NEAR_LANES]
@@ -185,11 +188,8 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
         Head.LANES: lane_ints,
         Head.POINT_LANE: lane_of + lane0,
         Head.SUCCESSORS: np.array(successors, dtype=np.int64) + lane0,
-        Head.CELL_LANES: np.searchsorted(lane_cell, np.arange(cells)) + at[Head.CELL_LANE_ITEMS],
-        Head.CELL_LANE_ITEMS: starts[lane_item] + at[Head.F_POINTS],
-        Head.CELL_EDGES: np.searchsorted(edge_cell, np.arange(cells)) + at[Head.CELL_EDGE_ITEMS],
-        Head.CELL_EDGE_ITEMS: edge_item + at[Head.F_EDGES],
-        Head.CELL_INSIDE: grid.inside(edges[:, :4]).astype(np.int64),
+        Head.CELLS: cell_first + at[Head.CELL_ROWS],
+        Head.CELL_ROWS: rows,
         Head.NEAR_LANES: _shift(near_lanes, at[Head.F_OBS_LANES]),
         Head.NEAR_EDGES: _shift(near_edges, at[Head.F_OBS_EDGES]),
         Head.SLOT_LANE: slot_lane + lane0,
@@ -200,8 +200,62 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
         Head.F_OBS_LANES: lane_pieces,
         Head.F_OBS_EDGES: edge_pieces,
         Head.F_SLOT_S: slot_s,
-        Head.F_CELL_EDGES: edge_distance,
+        Head.F_SEGMENTS: segment_rows(points, lane_of + lane0),
     }
+
+
+def cell_rows(
+    inside: NDArray[np.bool_],
+    lanes: tuple[NDArray[np.int64], NDArray[np.int64]],
+    edges: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Lay out what is known of each grid cell, `layout.CellInt`: in one place, so that a look at a cell is one miss.
+
+    Args:
+        inside: whether each cell's centre is drivable [C].
+        lanes: (cell, point) of each lane item, sorted by cell.
+        edges: (cell, edge, distance from the cell's centre [m]) of each edge item, sorted by cell, then distance.
+
+    Returns:
+        (where each cell's row begins [C], the rows one after another).
+    """
+    lane_cell, point = lanes
+    edge_cell, edge, distance = edges
+    num_lanes, num_edges = (np.bincount(cell, minlength=len(inside)) for cell in (lane_cell, edge_cell))
+    size = CellInt.ITEMS + num_lanes + 2 * num_edges
+    first = np.cumsum(size) - size
+    rows = np.zeros(size.sum(), dtype=np.int64)
+    rows[first + CellInt.INSIDE] = inside
+    rows[first + CellInt.NUM_LANES] = num_lanes
+    rows[first + CellInt.NUM_EDGES] = num_edges
+    lane_rank = np.arange(len(point)) - (np.cumsum(num_lanes) - num_lanes)[lane_cell]
+    rows[first[lane_cell] + CellInt.ITEMS + lane_rank] = point
+    edge_rank = np.arange(len(edge)) - (np.cumsum(num_edges) - num_edges)[edge_cell]
+    place = first[edge_cell] + CellInt.ITEMS + num_lanes[edge_cell] + 2 * edge_rank
+    rows[place] = edge
+    rows[place + 1] = distance.astype(np.float32).view(np.int32)
+    return first, rows
+
+
+def segment_rows(points: Points, lane: NDArray[np.int64]) -> Points:
+    """The segment from each centre-line point to the next, `layout.SegmentCol`.
+
+    Args:
+        points: centre-line points of all lanes, one lane after another [P, len(PointCol)].
+        lane: the lane of each point [P].
+    """
+    rows = np.zeros((len(points), len(SegmentCol)))
+    # by the coordinates that kernels read, so that a segment ends where the next one begins
+    xy = points[:, [PointCol.X, PointCol.Y]].astype(np.float32).astype(np.float64)
+    rows[:, [SegmentCol.X, SegmentCol.Y]] = xy
+    rows[:, SegmentCol.HALF_WIDTH_2] = np.square(points[:, PointCol.WIDTH] / 2)
+    rows[:, SegmentCol.Z] = points[:, PointCol.Z]
+    rows[:, SegmentCol.LANE] = lane
+    begins = np.flatnonzero(lane[1:] == lane[:-1])
+    rows[begins, SegmentCol.DX : SegmentCol.DY + 1] = xy[begins + 1] - xy[begins]
+    tangent = points[:, PointCol.COS] + 1j * points[:, PointCol.SIN]
+    rows[begins, SegmentCol.BEND] = np.angle(tangent[begins + 1] / tangent[begins])
+    return rows
 
 
 def _motion_reach(config: SimConfig) -> float:

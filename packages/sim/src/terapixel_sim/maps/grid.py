@@ -128,8 +128,8 @@ class Grid:
         """
         heading = np.arctan2([starts[:, 4], ends[:, 4]], [starts[:, 3], ends[:, 3]])
         bend = np.abs(_wrap(heading[1] - heading[0])) / 2
-        middle = heading[0] + _wrap(heading[1] - heading[0]) / 2
         segments = np.concatenate([starts[:, :2], ends[:, :2]], axis=1)
+        middle = np.arctan2(ends[:, 1] - starts[:, 1], ends[:, 0] - starts[:, 0])
         side = self.cell / _PATCHES
         radius = side * np.sqrt(0.5)
         rows, owner = np.unique(cell, return_inverse=True)

@@ -29,8 +29,8 @@ def off_road(bank: Bank, map_id: int, before: Box, box: Box, z: float, on_lane: 
         float(bank.floats[mf + MapFloat.ORIGIN_X]) + (ix + 0.5) * side,
         float(bank.floats[mf + MapFloat.ORIGIN_Y]) + (iy + 0.5) * side,
     )
-    inside = bool(bank.ints[int(bank.ints[Head.CELL_INSIDE]) + cell])
-    for item in bank.items(Head.CELL_EDGES, Head.CELL_EDGE_ITEMS, cell):
+    inside = bank.inside(cell)
+    for item in bank.edge_items(cell)[0]:
         q = int(bank.ints[Head.F_EDGES]) + item * len(EdgeCol)
         x0, y0, x1, y1, ze = (float(v) for v in bank.floats[q : q + len(EdgeCol)])
         if abs(ze - z) >= LEVEL_M:

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..layout import Head, LaneFloat, LaneInt, MapFloat, MapInt, PointCol
+import numpy as np
+
+from ..layout import CellInt, Head, LaneFloat, LaneInt, MapFloat, MapInt, PointCol
 from .geometry import wrap
 
 LEVEL_M = 4.0
@@ -46,11 +48,24 @@ class Bank:
         iy = math.floor((y - float(self.floats[mf + MapFloat.ORIGIN_Y])) / side)
         return int(self.ints[mi + MapInt.CELL0]) + iy * nx + ix if 0 <= ix < nx and 0 <= iy < ny else -1
 
-    def items(self, first: Head, items: Head, cell: int) -> list[int]:
-        """The entries of a cell's list."""
-        begin, end = (int(self.ints[int(self.ints[first]) + cell + k]) for k in (0, 1))
-        base = int(self.ints[items])
-        return [int(self.ints[base + k]) for k in range(begin, end)]
+    def inside(self, cell: int) -> bool:
+        """Whether a cell's centre is drivable."""
+        return bool(self._row(cell, CellInt.INSIDE))
+
+    def lane_items(self, cell: int) -> list[int]:
+        """The points in a cell's list."""
+        return [self._row(cell, CellInt.ITEMS + k) for k in range(self._row(cell, CellInt.NUM_LANES))]
+
+    def edge_items(self, cell: int) -> tuple[list[int], list[float]]:
+        """The edges in a cell's list, and their distances from its centre [m]."""
+        first = CellInt.ITEMS + self._row(cell, CellInt.NUM_LANES)
+        places = [first + 2 * k for k in range(self._row(cell, CellInt.NUM_EDGES))]
+        bits = np.array([self._row(cell, k + 1) for k in places], dtype=np.int32)
+        return [self._row(cell, k) for k in places], bits.view(np.float32).tolist()
+
+    def _row(self, cell: int, column: int) -> int:
+        first = int(self.ints[int(self.ints[Head.CELLS]) + cell])
+        return int(self.ints[int(self.ints[Head.CELL_ROWS]) + first + column])
 
 
 @dataclass(frozen=True)
@@ -95,18 +110,15 @@ def nearest_lane(bank: Bank, map_id: int, x: float, y: float, z: float, yaw: flo
     cell = bank.cell(map_id, x, y)
     inside = aligned = False
     best = (math.inf, -1, 0.0)
-    for p in bank.items(Head.CELL_LANES, Head.CELL_LANE_ITEMS, cell) if cell >= 0 else []:
+    for p in bank.lane_items(cell) if cell >= 0 else []:
         a, b = bank.point(p), bank.point(p + 1)
         if abs(a[PointCol.Z] - z) >= LEVEL_M:
             continue
         ex, ey = b[0] - a[0], b[1] - a[1]
         u = min(max(((x - a[0]) * ex + (y - a[1]) * ey) / (ex * ex + ey * ey), 0.0), 1.0)
         distance = math.hypot(x - a[0] - u * ex, y - a[1] - u * ey)
-        heading = math.atan2(
-            a[PointCol.SIN] + u * (b[PointCol.SIN] - a[PointCol.SIN]),
-            a[PointCol.COS] + u * (b[PointCol.COS] - a[PointCol.COS]),
-        )
-        error = wrap(yaw - heading)
+        bend = wrap(math.atan2(b[PointCol.SIN], b[PointCol.COS]) - math.atan2(a[PointCol.SIN], a[PointCol.COS]))
+        error = wrap(yaw - math.atan2(ey, ex) - math.atan((u - 0.5) * bend))
         if distance <= a[PointCol.WIDTH] / 2:
             inside = True
             aligned = aligned or abs(error) < math.pi / 2

@@ -11,6 +11,7 @@ from step_bank import Lane, Stage, Town, straight
 from terapixel_sim.kernels import lane as lanes
 from terapixel_sim.kernels import locate
 from terapixel_sim.kernels import route as routes
+from terapixel_sim.kernels.rows import some_agents
 from terapixel_sim.layout import AgentCol, SlotCol
 from terapixel_sim.reference import lane as lane_twin
 from terapixel_sim.reference import route as route_twin
@@ -37,8 +38,8 @@ floats = lambda low, high: st.floats(low, high, width=32)  # noqa: E731
 
 @ti.kernel
 def probe(
-    agents: ti.types.ndarray(dtype=ti.f32, ndim=3),
-    slots: ti.types.ndarray(dtype=ti.i32, ndim=3),
+    agents: ti.types.ndarray(dtype=ti.f32, ndim=1),
+    slots: ti.types.ndarray(dtype=ti.i32, ndim=1),
     bank_i: ti.types.ndarray(dtype=ti.i32, ndim=1),
     bank_f: ti.types.ndarray(dtype=ti.f32, ndim=1),
     d: ti.types.ndarray(dtype=ti.f32, ndim=1),
@@ -52,21 +53,22 @@ def probe(
         for k in ti.static(range(7)):
             out[k] = p[k]
             out[7 + k] = q[k]
+        at = some_agents(0, 1, 0, 0)  # the row of the only one begins at 0
         live = ti.Vector.zero(ti.i32, block)
         live[0] = 1
         distance = ti.Vector.zero(ti.f32, block)
         distance[0] = d[2]
-        _row, inside, aligned = locate.find_lane(agents, slots, bank_i, bank_f, live, 0, 0, 0, block)
-        locate.find_route(agents, slots, bank_i, bank_f, live, distance, 0, 0, block)
-        out[14] = ti.cast(slots[0, 0, SlotCol.LANE], ti.f32)
-        out[15] = agents[0, 0, AgentCol.LANE_OFFSET]
-        out[16] = agents[0, 0, AgentCol.LANE_HEADING]
+        _row, inside, aligned = locate.find_lane(agents, slots, bank_i, bank_f, live, 0, at, block)
+        locate.find_route(agents, slots, bank_i, bank_f, live, distance, at, block)
+        out[14] = ti.cast(slots[SlotCol.LANE], ti.f32)
+        out[15] = agents[AgentCol.LANE_OFFSET]
+        out[16] = agents[AgentCol.LANE_HEADING]
         out[17] = ti.cast(inside[0], ti.f32)
         out[18] = ti.cast(aligned[0], ti.f32)
-        out[19] = agents[0, 0, AgentCol.ROUTE_S]
-        out[20] = ti.cast(slots[0, 0, SlotCol.ENTRY], ti.f32)
-        out[21] = agents[0, 0, AgentCol.ROUTE_OFFSET]
-        out[22] = agents[0, 0, AgentCol.ROUTE_HEADING]
+        out[19] = agents[AgentCol.ROUTE_S]
+        out[20] = ti.cast(slots[SlotCol.ENTRY], ti.f32)
+        out[21] = agents[AgentCol.ROUTE_OFFSET]
+        out[22] = agents[AgentCol.ROUTE_HEADING]
 
 
 def kernel(x=0.0, y=0.0, yaw=0.0, z=0.0, lane=0, s=0.0, previous=-1, route_s=0.0, travelled=0.0):
@@ -83,7 +85,7 @@ def kernel(x=0.0, y=0.0, yaw=0.0, z=0.0, lane=0, s=0.0, previous=-1, route_s=0.0
         STAGE.slots[0, 0, SlotCol.LANE] = previous
         out = torch.zeros(23)
         given = torch.tensor([lane, s, travelled], dtype=torch.float32)
-        probe(STAGE.agents, STAGE.slots, STAGE.bank_i, STAGE.bank_f, given, out, block)
+        probe(STAGE.agents.view(-1), STAGE.slots.view(-1), STAGE.bank_i, STAGE.bank_f, given, out, block)
         outs.append(out.tolist())
     assert outs[0] == outs[1]
     return outs[0]

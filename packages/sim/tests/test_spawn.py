@@ -35,8 +35,10 @@ def boxes(worlds, w):
 
 @ti.kernel
 def _points(
-    agents: ti.types.ndarray(ti.f32, 3),
-    slots: ti.types.ndarray(ti.i32, 3),
+    agents: ti.types.ndarray(ti.f32, 2),
+    slots: ti.types.ndarray(ti.i32, 2),
+    flat_agents: ti.types.ndarray(ti.f32, 1),
+    flat_slots: ti.types.ndarray(ti.i32, 1),
     bank_i: ti.types.ndarray(ti.i32, 1),
     bank_f: ti.types.ndarray(ti.f32, 1),
     step: ti.f32,
@@ -44,7 +46,9 @@ def _points(
 ):
     for a in range(out.shape[0]):
         for k in range(out.shape[1]):
-            p = route_point(agents, slots, bank_i, bank_f, 0, a, step * ti.cast(k, ti.f32))
+            row = a * agents.shape[1]
+            slot = a * slots.shape[1]
+            p = route_point(flat_agents, flat_slots, bank_i, bank_f, row, slot, step * ti.cast(k, ti.f32))
             for c in ti.static(range(7)):
                 out[a, k, c] = p[c]
 
@@ -200,7 +204,8 @@ def test_routes_are_smooth_and_follow_links():
     length = worlds.agents[0, :, AgentCol.ROUTE_LENGTH]
     out = torch.zeros(48, int(float(length.max()) / 0.1), 7)
     bank = worlds.bank
-    _points(worlds.agents, worlds.slots, bank.ints, bank.floats, 0.1, out)
+    agents, slots = worlds.agents[0], worlds.slots[0]
+    _points(agents, slots, agents.view(-1), slots.view(-1), bank.ints, bank.floats, 0.1, out)
     jump = out[:, 1:, :2].sub(out[:, :-1, :2]).norm(dim=-1)
     assert jump.max() < 0.3
     turn = (out[:, 1:, 3:5] * out[:, :-1, 3:5]).sum(-1).clamp(-1, 1).acos()

@@ -9,6 +9,7 @@ autonomy emerges from self-play", appendix).
 from ..layout import AgentCol, Condition
 from ..runtime import ti
 from .geometry import arctan2, cosine_sine, wrap
+from .rows import At, row_of, some_agents
 
 WHEELBASE = 0.6
 """Wheelbase as a part of the length."""
@@ -126,12 +127,11 @@ def move(
     agents: ti.template(),
     action: ti.template(),
     live: ti.template(),
-    w: ti.i32,
-    first: ti.i32,
+    at: some_agents,
     dt: ti.f32,
     block: ti.template(),
 ):
-    """Drive the live ones of `block` agents from `first` on for one step.
+    """Drive the live ones of the first `block` agents for one step.
 
     Returns:
         (distance driven [m], jerk felt [m/s3]), both as in `bicycle`, one of each for every agent.
@@ -153,28 +153,29 @@ def move(
     j_lat = ti.Vector.zero(ti.f32, block)
     choice = ti.Vector.zero(ti.i32, block)
     for k in range(block):
-        a = ti.min(first + k, agents.shape[1] - 1)
-        x[k] = agents[w, a, AgentCol.X]
-        y[k] = agents[w, a, AgentCol.Y]
-        yaw[k] = agents[w, a, AgentCol.YAW]
-        speed[k] = agents[w, a, AgentCol.SPEED]
-        accel[k] = agents[w, a, AgentCol.ACCEL]
-        lat_accel[k] = agents[w, a, AgentCol.LAT_ACCEL]
-        steer[k] = agents[w, a, AgentCol.STEER]
-        length[k] = agents[w, a, AgentCol.LENGTH]
-        gain_throttle[k] = agents[w, a, gain + Condition.GAIN_THROTTLE]
-        gain_steer[k] = agents[w, a, gain + Condition.GAIN_STEER]
-        gain_accel[k] = agents[w, a, gain + Condition.GAIN_ACCEL]
-        gain_speed[k] = agents[w, a, gain + Condition.GAIN_SPEED]
-        if ti.static(len(action.shape) == 2):
-            choice[k] = ti.cast(action[w, a], ti.i32)
+        row = row_of(at, ti.min(k, at[At.COUNT] - 1))
+        x[k] = agents[row + AgentCol.X]
+        y[k] = agents[row + AgentCol.Y]
+        yaw[k] = agents[row + AgentCol.YAW]
+        speed[k] = agents[row + AgentCol.SPEED]
+        accel[k] = agents[row + AgentCol.ACCEL]
+        lat_accel[k] = agents[row + AgentCol.LAT_ACCEL]
+        steer[k] = agents[row + AgentCol.STEER]
+        length[k] = agents[row + AgentCol.LENGTH]
+        gain_throttle[k] = agents[row + gain + Condition.GAIN_THROTTLE]
+        gain_steer[k] = agents[row + gain + Condition.GAIN_STEER]
+        gain_accel[k] = agents[row + gain + Condition.GAIN_ACCEL]
+        gain_speed[k] = agents[row + gain + Condition.GAIN_SPEED]
+        n = at[At.FIRST] + ti.min(k, at[At.COUNT] - 1)
+        if ti.static(len(action.shape) == 1):
+            choice[k] = ti.cast(action[n], ti.i32)
         else:
-            j_long[k], j_lat[k] = jerk_of_control(action[w, a, 0], action[w, a, 1])
+            j_long[k], j_lat[k] = jerk_of_control(action[n, 0], action[n, 1])
     yaw_rate = ti.Vector.zero(ti.f32, block)
     distance = ti.Vector.zero(ti.f32, block)
     jerk = ti.Vector.zero(ti.f32, block)
     for k in range(block):
-        if ti.static(len(action.shape) == 2):
+        if ti.static(len(action.shape) == 1):
             j_long[k], j_lat[k] = jerk_of_action(choice[k])
         x[k], y[k], yaw[k], speed[k], accel[k], lat_accel[k], steer[k], yaw_rate[k], distance[k], jerk[k] = bicycle(
             x[k],
@@ -195,18 +196,18 @@ def move(
         )
     for k in range(block):
         if live[k] == 1:
-            a = first + k
-            agents[w, a, AgentCol.X] = x[k]
-            agents[w, a, AgentCol.Y] = y[k]
-            agents[w, a, AgentCol.YAW] = yaw[k]
-            agents[w, a, AgentCol.SPEED] = speed[k]
-            agents[w, a, AgentCol.ACCEL] = accel[k]
-            agents[w, a, AgentCol.LAT_ACCEL] = lat_accel[k]
-            agents[w, a, AgentCol.STEER] = steer[k]
-            agents[w, a, AgentCol.YAW_RATE] = yaw_rate[k]
-            agents[w, a, AgentCol.JERK_LONG] = j_long[k]
-            agents[w, a, AgentCol.JERK_LAT] = j_lat[k]
-            agents[w, a, AgentCol.DRIVEN] = agents[w, a, AgentCol.DRIVEN] + ti.abs(distance[k])
-            stopped = agents[w, a, AgentCol.STOPPED] + dt
-            agents[w, a, AgentCol.STOPPED] = ti.select(ti.abs(speed[k]) > MOVING_MPS, 0.0, stopped)
+            row = row_of(at, k)
+            agents[row + AgentCol.X] = x[k]
+            agents[row + AgentCol.Y] = y[k]
+            agents[row + AgentCol.YAW] = yaw[k]
+            agents[row + AgentCol.SPEED] = speed[k]
+            agents[row + AgentCol.ACCEL] = accel[k]
+            agents[row + AgentCol.LAT_ACCEL] = lat_accel[k]
+            agents[row + AgentCol.STEER] = steer[k]
+            agents[row + AgentCol.YAW_RATE] = yaw_rate[k]
+            agents[row + AgentCol.JERK_LONG] = j_long[k]
+            agents[row + AgentCol.JERK_LAT] = j_lat[k]
+            agents[row + AgentCol.DRIVEN] = agents[row + AgentCol.DRIVEN] + ti.abs(distance[k])
+            stopped = agents[row + AgentCol.STOPPED] + dt
+            agents[row + AgentCol.STOPPED] = ti.select(ti.abs(speed[k]) > MOVING_MPS, 0.0, stopped)
     return distance, jerk

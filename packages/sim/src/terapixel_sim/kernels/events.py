@@ -7,6 +7,7 @@ from ..layout import AgentCol, CellInt, EdgeCol, Event, Head, MapFloat, SlotCol,
 from ..runtime import ti
 from .geometry import cosine_sine, segment_meets_box, segments_cross, swept_boxes_touch, wrap
 from .lane import LEVEL_M, MAP_FLOATS
+from .rows import At, row_of, slot_of, some_agents
 
 EDGE_COLS = len(EdgeCol)
 CHUNK = 64
@@ -153,11 +154,10 @@ def leave_road(
     bank_i: ti.template(),
     bank_f: ti.template(),
     live: ti.template(),
-    row: ti.template(),
+    cells: ti.template(),
     on_lane: ti.template(),
     map_id: ti.i32,
-    w: ti.i32,
-    first: ti.i32,
+    at: some_agents,
     block: ti.template(),
 ):
     """For each agent of a block 1 if it is live and off the road; see `off_road`."""
@@ -166,9 +166,9 @@ def leave_road(
     pc = ti.Vector.zero(ti.f32, block)
     ps = ti.Vector.zero(ti.f32, block)
     for k in range(block):
-        a = ti.min(first + k, agents.shape[1] - 1)
-        c[k] = agents[w, a, AgentCol.YAW]
-        pc[k] = agents[w, a, AgentCol.PREV_YAW]
+        row = row_of(at, ti.min(k, at[At.COUNT] - 1))
+        c[k] = agents[row + AgentCol.YAW]
+        pc[k] = agents[row + AgentCol.PREV_YAW]
     for k in range(block):
         c[k], s[k] = cosine_sine(c[k])
         pc[k], ps[k] = cosine_sine(pc[k])
@@ -179,24 +179,24 @@ def leave_road(
     off = ti.Vector.zero(ti.i32, block)
     for k in range(block):
         if live[k] == 1:
-            a = first + k
+            row = row_of(at, k)
             off[k] = off_road(
                 bank_i,
                 bank_f,
-                origin_x + (ti.floor((agents[w, a, AgentCol.X] - origin_x) / side) + 0.5) * side,
-                origin_y + (ti.floor((agents[w, a, AgentCol.Y] - origin_y) / side) + 0.5) * side,
-                row[k],
-                agents[w, a, AgentCol.X],
-                agents[w, a, AgentCol.Y],
-                agents[w, a, AgentCol.Z],
+                origin_x + (ti.floor((agents[row + AgentCol.X] - origin_x) / side) + 0.5) * side,
+                origin_y + (ti.floor((agents[row + AgentCol.Y] - origin_y) / side) + 0.5) * side,
+                cells[k],
+                agents[row + AgentCol.X],
+                agents[row + AgentCol.Y],
+                agents[row + AgentCol.Z],
                 c[k],
                 s[k],
-                agents[w, a, AgentCol.PREV_X],
-                agents[w, a, AgentCol.PREV_Y],
+                agents[row + AgentCol.PREV_X],
+                agents[row + AgentCol.PREV_Y],
                 pc[k],
                 ps[k],
-                0.5 * agents[w, a, AgentCol.LENGTH],
-                0.5 * agents[w, a, AgentCol.WIDTH],
+                0.5 * agents[row + AgentCol.LENGTH],
+                0.5 * agents[row + AgentCol.WIDTH],
                 on_lane[k],
                 (block + 1) // 2,
             )
@@ -238,72 +238,71 @@ def corners_cross(
 
 
 @ti.func
-def solid(slots: ti.template(), w: ti.i32, a: ti.i32) -> ti.i32:
+def solid(slots: ti.template(), slot: ti.i32) -> ti.i32:
     """1 if the agent can be hit."""
-    status = slots[w, a, SlotCol.STATUS]
+    status = slots[slot + SlotCol.STATUS]
     return ti.cast(status == LIVE or status == STOPPED, ti.i32)
 
 
 @ti.func
-def swept_circle(agents: ti.template(), w: ti.i32, a: ti.i32):
+def swept_circle(agents: ti.template(), row: ti.i32):
     """Centre and radius of a circle around everything the agent's box swept in the step."""
-    dx = 0.5 * (agents[w, a, AgentCol.X] - agents[w, a, AgentCol.PREV_X])
-    dy = 0.5 * (agents[w, a, AgentCol.Y] - agents[w, a, AgentCol.PREV_Y])
-    l = agents[w, a, AgentCol.LENGTH]
-    n = agents[w, a, AgentCol.WIDTH]
+    dx = 0.5 * (agents[row + AgentCol.X] - agents[row + AgentCol.PREV_X])
+    dy = 0.5 * (agents[row + AgentCol.Y] - agents[row + AgentCol.PREV_Y])
+    l = agents[row + AgentCol.LENGTH]
+    n = agents[row + AgentCol.WIDTH]
     radius = 0.5 * ti.sqrt(l * l + n * n) + ti.sqrt(dx * dx + dy * dy)
-    return agents[w, a, AgentCol.PREV_X] + dx, agents[w, a, AgentCol.PREV_Y] + dy, radius
+    return agents[row + AgentCol.PREV_X] + dx, agents[row + AgentCol.PREV_Y] + dy, radius
 
 
 @ti.func
-def pair_collides(agents: ti.template(), w: ti.i32, i: ti.i32, j: ti.i32) -> ti.i32:
-    """1 if agents i < j touched in the step: their heights overlap and their boxes met on the way."""
-    zi = agents[w, i, AgentCol.Z]
-    zj = agents[w, j, AgentCol.Z]
+def pair_collides(agents: ti.template(), i: ti.i32, j: ti.i32) -> ti.i32:
+    """1 if the agents whose rows begin at i < j touched in the step: their heights overlap and their boxes met on the way."""
+    zi = agents[i + AgentCol.Z]
+    zj = agents[j + AgentCol.Z]
     hit = 0
-    if zi <= zj + agents[w, j, AgentCol.HEIGHT] and zj <= zi + agents[w, i, AgentCol.HEIGHT]:
-        px = agents[w, j, AgentCol.PREV_X] - agents[w, i, AgentCol.PREV_X]
-        py = agents[w, j, AgentCol.PREV_Y] - agents[w, i, AgentCol.PREV_Y]
-        yaw_i = agents[w, i, AgentCol.PREV_YAW]
-        yaw_j = agents[w, j, AgentCol.PREV_YAW]
+    if zi <= zj + agents[j + AgentCol.HEIGHT] and zj <= zi + agents[i + AgentCol.HEIGHT]:
+        px = agents[j + AgentCol.PREV_X] - agents[i + AgentCol.PREV_X]
+        py = agents[j + AgentCol.PREV_Y] - agents[i + AgentCol.PREV_Y]
+        yaw_i = agents[i + AgentCol.PREV_YAW]
+        yaw_j = agents[j + AgentCol.PREV_YAW]
         hit = swept_boxes_touch(
             px,
             py,
-            agents[w, j, AgentCol.X] - agents[w, i, AgentCol.X] - px,
-            agents[w, j, AgentCol.Y] - agents[w, i, AgentCol.Y] - py,
+            agents[j + AgentCol.X] - agents[i + AgentCol.X] - px,
+            agents[j + AgentCol.Y] - agents[i + AgentCol.Y] - py,
             yaw_i,
-            wrap(agents[w, i, AgentCol.YAW] - yaw_i),
-            0.5 * agents[w, i, AgentCol.LENGTH],
-            0.5 * agents[w, i, AgentCol.WIDTH],
+            wrap(agents[i + AgentCol.YAW] - yaw_i),
+            0.5 * agents[i + AgentCol.LENGTH],
+            0.5 * agents[i + AgentCol.WIDTH],
             yaw_j,
-            wrap(agents[w, j, AgentCol.YAW] - yaw_j),
-            0.5 * agents[w, j, AgentCol.LENGTH],
-            0.5 * agents[w, j, AgentCol.WIDTH],
+            wrap(agents[j + AgentCol.YAW] - yaw_j),
+            0.5 * agents[j + AgentCol.LENGTH],
+            0.5 * agents[j + AgentCol.WIDTH],
         )
     return hit
 
 
 @ti.func
-def collide_world(agents: ti.template(), slots: ti.template(), w: ti.i32):
+def collide_world(agents: ti.template(), slots: ti.template(), at: some_agents):
     """Set COLLISION for every live agent of a world that touched a solid one; each pair is judged once, as i < j.
 
     Circles around the swept boxes are compared over local vectors of 64 agents, which the CPU compiler vectorises.
     """
-    num_agents = agents.shape[1]
-    for first in range(0, (num_agents + CHUNK - 1) // CHUNK):
+    for first in range(0, (at[At.COUNT] + CHUNK - 1) // CHUNK):
         base = first * CHUNK
         xs = chunk_f(NOWHERE)
         ys = chunk_f(NOWHERE)
         rs = chunk_f(0.0)
-        for k in range(ti.min(CHUNK, num_agents - base)):
-            if solid(slots, w, base + k) == 1:
-                x, y, r = swept_circle(agents, w, base + k)
+        for k in range(ti.min(CHUNK, at[At.COUNT] - base)):
+            if solid(slots, slot_of(at, base + k)) == 1:
+                x, y, r = swept_circle(agents, row_of(at, base + k))
                 xs[k] = x
                 ys[k] = y
                 rs[k] = r
-        for i in range(ti.min(base + CHUNK, num_agents)):
-            if solid(slots, w, i) == 1:
-                x, y, r = swept_circle(agents, w, i)
+        for i in range(ti.min(base + CHUNK, at[At.COUNT])):
+            if solid(slots, slot_of(at, i)) == 1:
+                x, y, r = swept_circle(agents, row_of(at, i))
                 near = chunk_i(0)
                 count = 0
                 for k in range(CHUNK):
@@ -317,16 +316,16 @@ def collide_world(agents: ti.template(), slots: ti.template(), w: ti.i32):
                 if count > ti.select(i >= base, 1, 0):
                     for k in range(ti.max(i + 1 - base, 0), CHUNK):
                         if near[k] == 1:
-                            collide_pair(agents, slots, w, i, base + k)
+                            collide_pair(agents, slots, at, i, base + k)
 
 
 @ti.func
-def collide_pair(agents: ti.template(), slots: ti.template(), w: ti.i32, i: ti.i32, j: ti.i32):
+def collide_pair(agents: ti.template(), slots: ti.template(), at: some_agents, i: ti.i32, j: ti.i32):
     """Judge a pair i < j of solid agents and set COLLISION for those of it that are live."""
-    live_i = slots[w, i, SlotCol.STATUS] == LIVE
-    live_j = slots[w, j, SlotCol.STATUS] == LIVE
-    if (live_i or live_j) and pair_collides(agents, w, i, j) == 1:
+    live_i = slots[slot_of(at, i) + SlotCol.STATUS] == LIVE
+    live_j = slots[slot_of(at, j) + SlotCol.STATUS] == LIVE
+    if (live_i or live_j) and pair_collides(agents, row_of(at, i), row_of(at, j)) == 1:
         if live_i:
-            slots[w, i, SlotCol.EVENT] |= COLLISION
+            slots[slot_of(at, i) + SlotCol.EVENT] |= COLLISION
         if live_j:
-            slots[w, j, SlotCol.EVENT] |= COLLISION
+            slots[slot_of(at, j) + SlotCol.EVENT] |= COLLISION

@@ -28,6 +28,7 @@ from .observe_rows import (
     set_mask,
 )
 from .random import key_agent, key_world, uniform
+from .rows import row_of, slot_of, some_agents
 
 GRAIN = 16
 """Loop padding: a CPU thread then takes 32 agents at least instead of 512."""
@@ -54,8 +55,8 @@ class ObserveParams:
 
 @ti.kernel
 def _observe(
-    agents: ti.types.ndarray(ti.f32, 3),
-    slots: ti.types.ndarray(ti.i32, 3),
+    agents: ti.types.ndarray(ti.f32, 1),
+    slots: ti.types.ndarray(ti.i32, 1),
     world: ti.types.ndarray(ti.i32, 2),
     worlds: ti.types.ndarray(ti.u8, 1),
     bank_i: ti.types.ndarray(ti.i32, 1),
@@ -64,31 +65,37 @@ def _observe(
     bytes_: ti.types.ndarray(ti.u8, 1),
     offsets: ti.types.ndarray(ti.i32, 1),
     params: ti.types.ndarray(ti.f32, 1),
+    num_agents: ti.i32,
+    columns: ti.i32,
+    slot_columns: ti.i32,
     seed: ti.i32,
     partners: ti.template(),
     pad: ti.template(),
 ):
-    for i in range(agents.shape[0] * agents.shape[1] * pad):
+    for i in range(world.shape[0] * num_agents * pad):
         n = i // pad
-        w = n // agents.shape[1]
-        a = n % agents.shape[1]
+        w = n // num_agents
+        a = n % num_agents
         if i % pad == 0 and worlds[w] != 0:
-            status = slots[w, a, SlotCol.STATUS]
+            at = some_agents(w * num_agents, num_agents, columns, slot_columns)
+            row = row_of(at, a)
+            slot = slot_of(at, a)
+            status = slots[slot + SlotCol.STATUS]
             bytes_[begin(offsets, Leaf.LIVE, n)] = ti.cast(status == Status.LIVE, ti.u8)
             # an agent that ran out of time no longer acts, but its last observation is what a bootstrap needs
             if status == Status.LIVE or status == Status.TIMED_OUT:
-                observe_ego(agents, w, a, floats, begin(offsets, Leaf.EGO, n), begin(offsets, Leaf.PROPRIO, n))
-                observe_condition(agents, w, a, params, floats, begin(offsets, Leaf.CONDITION, n))
-                yaw = agents[w, a, AgentCol.YAW]
-                x = agents[w, a, AgentCol.X]
-                y = agents[w, a, AgentCol.Y]
-                ego = frame5(x, y, agents[w, a, AgentCol.Z], ti.cos(yaw), ti.sin(yaw))
-                observe_route(agents, slots, bank_i, bank_f, ego, n, w, a, params, floats, bytes_, offsets)
-                turn = next_turn(agents, slots, bank_i, w, a, params[ObserveCol.MANOEUVRE_M])
+                observe_ego(agents, row, floats, begin(offsets, Leaf.EGO, n), begin(offsets, Leaf.PROPRIO, n))
+                observe_condition(agents, row, params, floats, begin(offsets, Leaf.CONDITION, n))
+                yaw = agents[row + AgentCol.YAW]
+                x = agents[row + AgentCol.X]
+                y = agents[row + AgentCol.Y]
+                ego = frame5(x, y, agents[row + AgentCol.Z], ti.cos(yaw), ti.sin(yaw))
+                observe_route(agents, slots, bank_i, bank_f, ego, n, row, slot, params, floats, bytes_, offsets)
+                turn = next_turn(agents, slots, bank_i, row, slot, params[ObserveCol.MANOEUVRE_M])
                 for k in range(MANOEUVRE):
                     floats[begin(offsets, Leaf.MANOEUVRE, n) + k] = ti.cast(k == turn, ti.f32)
                 radius = params[ObserveCol.PARTNER_RADIUS]
-                observe_partners(agents, slots, ego, n, w, a, radius, floats, bytes_, offsets, partners)
+                observe_partners(agents, slots, ego, n, at, a, radius, floats, bytes_, offsets, partners)
                 cell = grid_cell(bank_i, bank_f, world[w, WorldCol.MAP], x, y)
                 observe_pieces(bank_i, bank_f, ego, n, cell, floats, bytes_, offsets)
                 key = key_world(seed, world[w, WorldCol.ID], world[w, WorldCol.EPISODE], world[w, WorldCol.STEP])
@@ -131,8 +138,8 @@ def observe(
     """
     pad = GRAIN if agents.device.type == "cpu" else 1
     _observe(
-        agents,
-        slots,
+        agents.view(-1),
+        slots.view(-1),
         world,
         mask,
         bank_ints,
@@ -141,6 +148,9 @@ def observe(
         buffers.bytes,
         buffers.offsets,
         params.values,
+        agents.shape[1],
+        agents.shape[2],
+        slots.shape[2],
         seed,
         buffers.config.partners,
         pad,

@@ -6,6 +6,7 @@ from ..layout import AgentCol, Condition, Head, LaneInt, MapFloat, MapInt, ObsSe
 from ..observation import COLUMNS, MANOEUVRES, EdgeObs, EgoObs, LaneObs, Leaf, PartnerObs, ProprioObs, RouteObs
 from ..runtime import ti
 from .route import route_point
+from .rows import At, row_of, slot_of, some_agents
 from .walk import lane_int
 
 NUM_CONDITIONS = len(Condition)
@@ -58,16 +59,16 @@ def set_mask(bytes_: ti.template(), start: ti.i32, rows: ti.i32, count: ti.i32):
 
 
 @ti.func
-def observe_ego(agents: ti.template(), w: ti.i32, a: ti.i32, floats: ti.template(), ego: ti.i32, proprio: ti.i32):
-    speed = agents[w, a, AgentCol.SPEED] * SPEED
-    accel = agents[w, a, AgentCol.ACCEL] * ACCEL
-    lat_accel = agents[w, a, AgentCol.LAT_ACCEL] * LAT_ACCEL
-    steer = agents[w, a, AgentCol.STEER] * STEER
-    yaw_rate = agents[w, a, AgentCol.YAW_RATE] * YAW_RATE
-    length = agents[w, a, AgentCol.LENGTH] * LENGTH
-    width = agents[w, a, AgentCol.WIDTH] * WIDTH
-    lane = agents[w, a, AgentCol.LANE_HEADING]
-    route = agents[w, a, AgentCol.ROUTE_HEADING]
+def observe_ego(agents: ti.template(), row: ti.i32, floats: ti.template(), ego: ti.i32, proprio: ti.i32):
+    speed = agents[row + AgentCol.SPEED] * SPEED
+    accel = agents[row + AgentCol.ACCEL] * ACCEL
+    lat_accel = agents[row + AgentCol.LAT_ACCEL] * LAT_ACCEL
+    steer = agents[row + AgentCol.STEER] * STEER
+    yaw_rate = agents[row + AgentCol.YAW_RATE] * YAW_RATE
+    length = agents[row + AgentCol.LENGTH] * LENGTH
+    width = agents[row + AgentCol.WIDTH] * WIDTH
+    lane = agents[row + AgentCol.LANE_HEADING]
+    route = agents[row + AgentCol.ROUTE_HEADING]
     floats[ego + EgoObs.SPEED] = speed
     floats[ego + EgoObs.ACCEL] = accel
     floats[ego + EgoObs.LAT_ACCEL] = lat_accel
@@ -75,15 +76,15 @@ def observe_ego(agents: ti.template(), w: ti.i32, a: ti.i32, floats: ti.template
     floats[ego + EgoObs.YAW_RATE] = yaw_rate
     floats[ego + EgoObs.LENGTH] = length
     floats[ego + EgoObs.WIDTH] = width
-    floats[ego + EgoObs.LANE_OFFSET] = clip(agents[w, a, AgentCol.LANE_OFFSET] * OFFSET, -1.0, 1.0)
+    floats[ego + EgoObs.LANE_OFFSET] = clip(agents[row + AgentCol.LANE_OFFSET] * OFFSET, -1.0, 1.0)
     floats[ego + EgoObs.LANE_COS] = ti.cos(lane)
     floats[ego + EgoObs.LANE_SIN] = ti.sin(lane)
-    floats[ego + EgoObs.LANE_LIMIT] = agents[w, a, AgentCol.LANE_LIMIT] * SPEED
-    floats[ego + EgoObs.ROUTE_OFFSET] = clip(agents[w, a, AgentCol.ROUTE_OFFSET] * OFFSET, -2.0, 2.0)
+    floats[ego + EgoObs.LANE_LIMIT] = agents[row + AgentCol.LANE_LIMIT] * SPEED
+    floats[ego + EgoObs.ROUTE_OFFSET] = clip(agents[row + AgentCol.ROUTE_OFFSET] * OFFSET, -2.0, 2.0)
     floats[ego + EgoObs.ROUTE_COS] = ti.cos(route)
     floats[ego + EgoObs.ROUTE_SIN] = ti.sin(route)
-    floats[ego + EgoObs.ROUTE_LEFT] = (agents[w, a, AgentCol.ROUTE_LENGTH] - agents[w, a, AgentCol.ROUTE_S]) * LEFT
-    floats[ego + EgoObs.STOPPED] = clip(agents[w, a, AgentCol.STOPPED] * STOPPED, 0.0, 1.0)
+    floats[ego + EgoObs.ROUTE_LEFT] = (agents[row + AgentCol.ROUTE_LENGTH] - agents[row + AgentCol.ROUTE_S]) * LEFT
+    floats[ego + EgoObs.STOPPED] = clip(agents[row + AgentCol.STOPPED] * STOPPED, 0.0, 1.0)
     floats[proprio + ProprioObs.SPEED] = speed
     floats[proprio + ProprioObs.STEER] = steer
     floats[proprio + ProprioObs.ACCEL] = accel
@@ -91,16 +92,14 @@ def observe_ego(agents: ti.template(), w: ti.i32, a: ti.i32, floats: ti.template
     floats[proprio + ProprioObs.YAW_RATE] = yaw_rate
     floats[proprio + ProprioObs.LENGTH] = length
     floats[proprio + ProprioObs.WIDTH] = width
-    floats[proprio + ProprioObs.JERK_LONG] = agents[w, a, AgentCol.JERK_LONG] * JERK_LONG
-    floats[proprio + ProprioObs.JERK_LAT] = agents[w, a, AgentCol.JERK_LAT] * JERK_LAT
+    floats[proprio + ProprioObs.JERK_LONG] = agents[row + AgentCol.JERK_LONG] * JERK_LONG
+    floats[proprio + ProprioObs.JERK_LAT] = agents[row + AgentCol.JERK_LAT] * JERK_LAT
 
 
 @ti.func
-def observe_condition(
-    agents: ti.template(), w: ti.i32, a: ti.i32, params: ti.template(), floats: ti.template(), o: ti.i32
-):
+def observe_condition(agents: ti.template(), row: ti.i32, params: ti.template(), floats: ti.template(), o: ti.i32):
     for c in range(NUM_CONDITIONS):
-        value = agents[w, a, AgentCol.CONDITION + c]
+        value = agents[row + AgentCol.CONDITION + c]
         if c >= FIRST_GAIN:
             value = ti.log(value)
         scaled = value * params[ObserveCol.CONDITION + 2 * c] + params[ObserveCol.CONDITION + 2 * c + 1]
@@ -127,8 +126,8 @@ def observe_route(
     bank_f: ti.template(),
     ego: frame5,
     n: ti.i32,
-    w: ti.i32,
-    a: ti.i32,
+    row: ti.i32,
+    slot: ti.i32,
     params: ti.template(),
     floats: ti.template(),
     bytes_: ti.template(),
@@ -137,54 +136,54 @@ def observe_route(
     """`route`, and `command`: the goals from SlotCol.GOAL on; goal k lies at ROUTE_LENGTH (k + 1) / goals."""
     points = offsets[2 * Leaf.ROUTE_MASK + 1]
     goals = offsets[2 * Leaf.COMMAND_MASK + 1]
-    length = agents[w, a, AgentCol.ROUTE_LENGTH]
+    length = agents[row + AgentCol.ROUTE_LENGTH]
     for r in range(points + goals):
         is_goal = r >= points
         g = r - points
-        goal = slots[w, a, SlotCol.GOAL] + g
+        goal = slots[slot + SlotCol.GOAL] + g
         s = length * ti.cast(goal + 1, ti.f32) / ti.cast(goals, ti.f32)
         shown = goal < goals
         if not is_goal:
-            s = agents[w, a, AgentCol.ROUTE_S] + params[ObserveCol.ROUTE_POINTS + r]
+            s = agents[row + AgentCol.ROUTE_S] + params[ObserveCol.ROUTE_POINTS + r]
             shown = s <= length
-        row = ti.Vector.zero(ti.f32, ROUTE)
+        seen = ti.Vector.zero(ti.f32, ROUTE)
         if shown:
-            p = route_point(agents, slots, bank_i, bank_f, w, a, s)
+            p = route_point(agents, slots, bank_i, bank_f, row, slot, s)
             dx = p[0] - ego[0]
             dy = p[1] - ego[1]
-            row[RouteObs.X] = along(ego, dx, dy)
-            row[RouteObs.Y] = aside(ego, dx, dy)
-            row[RouteObs.COS] = along(ego, p[3], p[4])
-            row[RouteObs.SIN] = aside(ego, p[3], p[4])
-            row[RouteObs.WIDTH] = p[5] * WIDTH
-            row[RouteObs.LIMIT] = p[6] * SPEED
+            seen[RouteObs.X] = along(ego, dx, dy)
+            seen[RouteObs.Y] = aside(ego, dx, dy)
+            seen[RouteObs.COS] = along(ego, p[3], p[4])
+            seen[RouteObs.SIN] = aside(ego, p[3], p[4])
+            seen[RouteObs.WIDTH] = p[5] * WIDTH
+            seen[RouteObs.LIMIT] = p[6] * SPEED
         if is_goal:
             o = begin(offsets, Leaf.COMMAND, n) + 2 * g
-            floats[o] = row[RouteObs.X] * COMMAND
-            floats[o + 1] = row[RouteObs.Y] * COMMAND
+            floats[o] = seen[RouteObs.X] * COMMAND
+            floats[o + 1] = seen[RouteObs.Y] * COMMAND
             bytes_[begin(offsets, Leaf.COMMAND_MASK, n) + g] = ti.cast(shown, ti.u8)
         else:
             o = begin(offsets, Leaf.ROUTE, n) + ROUTE * r
-            row[RouteObs.X] *= XY
-            row[RouteObs.Y] *= XY
+            seen[RouteObs.X] *= XY
+            seen[RouteObs.Y] *= XY
             for c in ti.static(range(ROUTE)):
-                floats[o + c] = row[c]
+                floats[o + c] = seen[c]
             bytes_[begin(offsets, Leaf.ROUTE_MASK, n) + r] = ti.cast(shown, ti.u8)
 
 
 @ti.func
 def next_turn(
-    agents: ti.template(), slots: ti.template(), bank_i: ti.template(), w: ti.i32, a: ti.i32, far: ti.f32
+    agents: ti.template(), slots: ti.template(), bank_i: ti.template(), row: ti.i32, slot: ti.i32, far: ti.f32
 ) -> ti.i32:
     """Turn of the first junction lane between ROUTE_S and `far` metres beyond, NONE without one."""
-    s0 = agents[w, a, AgentCol.ROUTE_S]
+    s0 = agents[row + AgentCol.ROUTE_S]
     turn = 0
     start = ti.f32(0.0)
     n = 0
-    while n < slots[w, a, SlotCol.ENTRIES] and turn == 0 and start <= s0 + far:
-        stop = start + agents[w, a, AgentCol.ROUTE + 3 * n + 2]
+    while n < slots[slot + SlotCol.ENTRIES] and turn == 0 and start <= s0 + far:
+        stop = start + agents[row + AgentCol.ROUTE + 3 * n + 2]
         if stop > s0:
-            turn = lane_int(bank_i, slots[w, a, SlotCol.ROUTE + 2 * n], LaneInt.TURN)
+            turn = lane_int(bank_i, slots[slot + SlotCol.ROUTE + 2 * n], LaneInt.TURN)
         start = stop
         n += 1
     return turn
@@ -196,7 +195,7 @@ def observe_partners(
     slots: ti.template(),
     ego: frame5,
     n: ti.i32,
-    w: ti.i32,
+    at: some_agents,
     a: ti.i32,
     radius: ti.f32,
     floats: ti.template(),
@@ -206,16 +205,18 @@ def observe_partners(
 ):
     """The nearest solid agents, nearest first, the lower index first among equals."""
     o = begin(offsets, Leaf.PARTNERS, n)
-    yaw = agents[w, a, AgentCol.YAW]
-    v = agents[w, a, AgentCol.SPEED]
+    row = row_of(at, a)
+    yaw = agents[row + AgentCol.YAW]
+    v = agents[row + AgentCol.SPEED]
     near = ti.Vector.zero(ti.i32, rows)
     distance = ti.Vector.zero(ti.f32, rows)
     count = 0
-    for b in range(agents.shape[1]):
-        dx = agents[w, b, AgentCol.X] - ego[0]
-        dy = agents[w, b, AgentCol.Y] - ego[1]
+    for b in range(at[At.COUNT]):
+        row = row_of(at, b)
+        dx = agents[row + AgentCol.X] - ego[0]
+        dy = agents[row + AgentCol.Y] - ego[1]
         d = dx * dx + dy * dy
-        status = slots[w, b, SlotCol.STATUS]
+        status = slots[slot_of(at, b) + SlotCol.STATUS]
         solid = status == Status.LIVE or status == Status.STOPPED or status == Status.TIMED_OUT
         if b != a and solid and d <= radius * radius:
             k = count
@@ -230,16 +231,16 @@ def observe_partners(
                 near[k] = b
                 count = ti.min(count + 1, rows)
     for r in range(count):
-        b = near[r]
+        row = row_of(at, near[r])
         k = o + PARTNER * r
         # all loads before the stores: a store may alias them, and their addresses would be worked out anew
-        dx = agents[w, b, AgentCol.X] - ego[0]
-        dy = agents[w, b, AgentCol.Y] - ego[1]
-        dz = agents[w, b, AgentCol.Z] - ego[2]
-        length = agents[w, b, AgentCol.LENGTH]
-        width = agents[w, b, AgentCol.WIDTH]
-        vb = agents[w, b, AgentCol.SPEED]
-        turn = agents[w, b, AgentCol.YAW] - yaw
+        dx = agents[row + AgentCol.X] - ego[0]
+        dy = agents[row + AgentCol.Y] - ego[1]
+        dz = agents[row + AgentCol.Z] - ego[2]
+        length = agents[row + AgentCol.LENGTH]
+        width = agents[row + AgentCol.WIDTH]
+        vb = agents[row + AgentCol.SPEED]
+        turn = agents[row + AgentCol.YAW] - yaw
         c = ti.cos(turn)
         s = ti.sin(turn)
         floats[k + PartnerObs.X] = along(ego, dx, dy) * XY

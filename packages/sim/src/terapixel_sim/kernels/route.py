@@ -29,13 +29,13 @@ CHORD_M = 1.0
 
 
 @ti.func
-def route_entry(agents: ti.template(), slots: ti.template(), w: ti.i32, a: ti.i32, s: ti.f32):
+def route_entry(agents: ti.template(), slots: ti.template(), row: ti.i32, slot: ti.i32, s: ti.f32):
     """The entry that holds arc length `s` (the first or last one outside the route) and where it starts [m]."""
-    last = slots[w, a, SlotCol.ENTRIES] - 1
+    last = slots[slot + SlotCol.ENTRIES] - 1
     e = 0
     start = 0.0
-    while e < last and s >= start + agents[w, a, AgentCol.ROUTE + 3 * e + 2]:
-        start += agents[w, a, AgentCol.ROUTE + 3 * e + 2]
+    while e < last and s >= start + agents[row + AgentCol.ROUTE + 3 * e + 2]:
+        start += agents[row + AgentCol.ROUTE + 3 * e + 2]
         e += 1
     return e, start
 
@@ -46,16 +46,16 @@ def entry_point(
     slots: ti.template(),
     bank_i: ti.template(),
     bank_f: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
+    row: ti.i32,
+    slot: ti.i32,
     e: ti.i32,
     u: ti.f32,
 ) -> vec7:
     """The point at arc length `u` on entry `e`, straight on beyond its ends; columns as in `route_point`."""
-    lane_a = slots[w, a, SlotCol.ROUTE + 2 * e]
-    lane_b = slots[w, a, SlotCol.ROUTE + 2 * e + 1]
-    start_a = agents[w, a, AgentCol.ROUTE + 3 * e]
-    length = agents[w, a, AgentCol.ROUTE + 3 * e + 2]
+    lane_a = slots[slot + SlotCol.ROUTE + 2 * e]
+    lane_b = slots[slot + SlotCol.ROUTE + 2 * e + 1]
+    start_a = agents[row + AgentCol.ROUTE + 3 * e]
+    length = agents[row + AgentCol.ROUTE + 3 * e + 2]
     inner = ti.select(u > 0.0, u, 0.0)
     inner = ti.select(inner < length, inner, length)
     pa = lane_point(bank_i, bank_f, lane_a, start_a + inner)
@@ -67,7 +67,7 @@ def entry_point(
     width = pa[5]
     limited = lane_a
     if lane_a != lane_b:
-        pb = lane_point(bank_i, bank_f, lane_b, agents[w, a, AgentCol.ROUTE + 3 * e + 1] + inner)
+        pb = lane_point(bank_i, bank_f, lane_b, agents[row + AgentCol.ROUTE + 3 * e + 1] + inner)
         t = inner / length
         blend = t * t * (3.0 - 2.0 * t)
         slope = 6.0 * t * (1.0 - t) / length
@@ -91,18 +91,18 @@ def route_point(
     slots: ti.template(),
     bank_i: ti.template(),
     bank_f: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
+    row: ti.i32,
+    slot: ti.i32,
     s: ti.f32,
 ) -> vec7:
-    """The route of agent `a` of world `w` at arc length `s` [m]; before its start and beyond its end straight on.
+    """An agent's route at arc length `s` [m]; before its start and beyond its end straight on.
 
     Returns:
         x, y, z [m], cosine and sine of the heading, lane width [m], speed limit [m/s] (in a lane change that of the
         nearer lane).
     """
-    e, start = route_entry(agents, slots, w, a, s)
-    return entry_point(agents, slots, bank_i, bank_f, w, a, e, s - start)
+    e, start = route_entry(agents, slots, row, slot, s)
+    return entry_point(agents, slots, bank_i, bank_f, row, slot, e, s - start)
 
 
 @ti.func
@@ -111,8 +111,8 @@ def route_search(
     slots: ti.template(),
     bank_i: ti.template(),
     bank_f: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
+    row: ti.i32,
+    slot: ti.i32,
     travelled: ti.f32,
     block: ti.template(),
 ):
@@ -124,31 +124,31 @@ def route_search(
     Returns:
         (arc length s [m], entry, arc length on the entry [m], distance [m]).
     """
-    x = agents[w, a, AgentCol.X]
-    y = agents[w, a, AgentCol.Y]
-    low = agents[w, a, AgentCol.ROUTE_S] - BEHIND_M
-    high = agents[w, a, AgentCol.ROUTE_S] + travelled + AHEAD_M
+    x = agents[row + AgentCol.X]
+    y = agents[row + AgentCol.Y]
+    low = agents[row + AgentCol.ROUTE_S] - BEHIND_M
+    high = agents[row + AgentCol.ROUTE_S] + travelled + AHEAD_M
     best = 1e30
     best_e = 0
     best_u = 0.0
     best_s = 0.0
     start = 0.0
-    for e in range(slots[w, a, SlotCol.ENTRIES]):
-        length = agents[w, a, AgentCol.ROUTE + 3 * e + 2]
+    for e in range(slots[slot + SlotCol.ENTRIES]):
+        length = agents[row + AgentCol.ROUTE + 3 * e + 2]
         if start > high:
             break
         if start + length >= low:
             u0 = ti.max(low - start, 0.0)
             u1 = ti.min(high - start, length)
-            lane = slots[w, a, SlotCol.ROUTE + 2 * e]
+            lane = slots[slot + SlotCol.ROUTE + 2 * e]
             u = 0.0
             d2 = 0.0
-            if lane == slots[w, a, SlotCol.ROUTE + 2 * e + 1]:
-                begin = agents[w, a, AgentCol.ROUTE + 3 * e]
+            if lane == slots[slot + SlotCol.ROUTE + 2 * e + 1]:
+                begin = agents[row + AgentCol.ROUTE + 3 * e]
                 u, d2 = lane_foot(bank_i, bank_f, lane, begin + u0, begin + u1, x, y, block)
                 u -= begin
             else:
-                u, d2 = change_foot(agents, slots, bank_i, bank_f, w, a, e, u0, u1, x, y)
+                u, d2 = change_foot(agents, slots, bank_i, bank_f, row, slot, e, u0, u1, x, y)
             if d2 < best:
                 best = d2
                 best_e = e
@@ -221,8 +221,8 @@ def change_foot(
     slots: ti.template(),
     bank_i: ti.template(),
     bank_f: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
+    row: ti.i32,
+    slot: ti.i32,
     e: ti.i32,
     low: ti.f32,
     high: ti.f32,
@@ -238,7 +238,7 @@ def change_foot(
     py = 0.0
     for k in range(pieces + 1):
         u = low + piece * ti.cast(k, ti.f32)
-        p = entry_point(agents, slots, bank_i, bank_f, w, a, e, u)
+        p = entry_point(agents, slots, bank_i, bank_f, row, slot, e, u)
         t, d2 = segment_foot(x - px, y - py, p[0] - px, p[1] - py, 0.0, 1.0)
         if k > 0 and d2 < best:
             best = d2

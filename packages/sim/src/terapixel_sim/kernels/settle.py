@@ -20,6 +20,7 @@ from .rewards import (
     timestep_reward,
     velocity_reward,
 )
+from .rows import At, row_of, slot_of, some_agents
 
 LIVE, STOPPED, REMOVED, EMPTY = int(Status.LIVE), int(Status.STOPPED), int(Status.REMOVED), int(Status.EMPTY)
 FINISHED, TIMED_OUT = int(Status.FINISHED), int(Status.TIMED_OUT)
@@ -51,15 +52,17 @@ def settle(
     truncated: ti.template(),
     params: ti.template(),
     w: ti.i32,
+    at: some_agents,
 ):
     """Apply what the events of a world's agents entail, then end the world if it is due."""
     present = 0
     live = 0
     failed = 0
-    for a in range(agents.shape[1]):
-        if slots[w, a, SlotCol.STATUS] == LIVE:
-            settle_agent(agents, slots, reward, terminated, params, w, a)
-        status = slots[w, a, SlotCol.STATUS]
+    for k in range(at[At.COUNT]):
+        slot = slot_of(at, k)
+        if slots[slot + SlotCol.STATUS] == LIVE:
+            settle_agent(agents, slots, reward, terminated, params, row_of(at, k), slot, at[At.FIRST] + k)
+        status = slots[slot + SlotCol.STATUS]
         present += ti.select(status != EMPTY, 1, 0)
         live += ti.select(status == LIVE, 1, 0)
         failed += ti.select(status == STOPPED or status == REMOVED, 1, 0)
@@ -69,10 +72,11 @@ def settle(
     early = ti.cast(failed, ti.f32) >= params[Param.EARLY_RESET] * ti.cast(present, ti.f32) - 1e-4
     if ti.cast(count, ti.f32) >= params[Param.STEPS] or early or live == 0:
         world[w, WorldCol.DONE] = 1
-        for a in range(agents.shape[1]):
-            if slots[w, a, SlotCol.STATUS] == LIVE:
-                slots[w, a, SlotCol.STATUS] = TIMED_OUT
-                truncated[w, a] = ti.u8(1)
+        for k in range(at[At.COUNT]):
+            slot = slot_of(at, k)
+            if slots[slot + SlotCol.STATUS] == LIVE:
+                slots[slot + SlotCol.STATUS] = TIMED_OUT
+                truncated[at[At.FIRST] + k] = ti.u8(1)
 
 
 @ti.func
@@ -82,51 +86,52 @@ def settle_agent(
     reward: ti.template(),
     terminated: ti.template(),
     params: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
+    row: ti.i32,
+    slot: ti.i32,
+    n: ti.i32,
 ):
     """Reward a live agent and end it if an infraction or its last goal says so.
 
     Of two infractions in one step only one is charged and responded to: leaving the road goes before a collision,
     unless it is the one that is ignored. The event bits tell both.
     """
-    event = slots[w, a, SlotCol.EVENT]
+    event = slots[slot + SlotCol.EVENT]
     on_collision = params[Param.ON_COLLISION]
     on_offroad = params[Param.ON_OFFROAD]
     collided = (event & COLLISION) != 0
     left = (event & OFFROAD) != 0
     by_collision = collided and (not left or (on_offroad == IGNORE and on_collision != IGNORE))
-    last_goal = slots[w, a, SlotCol.GOAL] == ti.cast(params[Param.NUM_GOALS], ti.i32)
+    last_goal = slots[slot + SlotCol.GOAL] == ti.cast(params[Param.NUM_GOALS], ti.i32)
     if last_goal and not collided and not left:
         event |= FINISH
-    slots[w, a, SlotCol.EVENT] = event
-    slots[w, a, SlotCol.EVER] = slots[w, a, SlotCol.EVER] | event
-    total = reward[w, a]
+    slots[slot + SlotCol.EVENT] = event
+    slots[slot + SlotCol.EVER] = slots[slot + SlotCol.EVER] | event
+    total = reward[n]
     weights = AgentCol.CONDITION
-    speed = agents[w, a, AgentCol.SPEED]
+    speed = agents[row + AgentCol.SPEED]
     if (event & GOAL) != 0:
-        goal_speed = agents[w, a, weights + Condition.GOAL_SPEED]
+        goal_speed = agents[row + weights + Condition.GOAL_SPEED]
         total += goal_reward(params[Param.GOAL], ti.cast(last_goal, ti.i32), speed, goal_speed)
     response = IGNORE
     if by_collision:
-        total += collision_reward(agents[w, a, weights + Condition.COLLISION], speed)
+        total += collision_reward(agents[row + weights + Condition.COLLISION], speed)
         response = on_collision
     elif left:
-        total += offroad_reward(agents[w, a, weights + Condition.OFFROAD])
+        total += offroad_reward(agents[row + weights + Condition.OFFROAD])
         response = on_offroad
-    reward[w, a] = total
+    reward[n] = total
     if response != IGNORE:
-        slots[w, a, SlotCol.STATUS] = ti.select(response == STOP, STOPPED, REMOVED)
-        terminated[w, a] = ti.u8(1)
+        slots[slot + SlotCol.STATUS] = ti.select(response == STOP, STOPPED, REMOVED)
+        terminated[n] = ti.u8(1)
         if response == STOP:
-            agents[w, a, AgentCol.SPEED] = 0.0
-            agents[w, a, AgentCol.ACCEL] = 0.0
-            agents[w, a, AgentCol.LAT_ACCEL] = 0.0
-            agents[w, a, AgentCol.STEER] = 0.0
-            agents[w, a, AgentCol.YAW_RATE] = 0.0
+            agents[row + AgentCol.SPEED] = 0.0
+            agents[row + AgentCol.ACCEL] = 0.0
+            agents[row + AgentCol.LAT_ACCEL] = 0.0
+            agents[row + AgentCol.STEER] = 0.0
+            agents[row + AgentCol.YAW_RATE] = 0.0
     elif (event & FINISH) != 0:
-        slots[w, a, SlotCol.STATUS] = FINISHED
-        terminated[w, a] = ti.u8(1)
+        slots[slot + SlotCol.STATUS] = FINISHED
+        terminated[n] = ti.u8(1)
 
 
 @ti.func
@@ -137,11 +142,10 @@ def drive_rewards(
     live: ti.template(),
     jerk: ti.template(),
     params: ti.template(),
-    w: ti.i32,
-    first: ti.i32,
+    at: some_agents,
     block: ti.template(),
 ):
-    """Reward the live ones of `block` agents from `first` on, who felt a jerk, for how they drove; events not counted."""
+    """Reward the live ones of the first `block` agents, who felt a jerk, for how they drove; events not counted."""
     weights = AgentCol.CONDITION
     dt = params[Param.DT]
     lane = ti.Vector.zero(ti.i32, block)
@@ -163,25 +167,25 @@ def drive_rewards(
     timestep = ti.Vector.zero(ti.f32, block)
     overspeed = ti.Vector.zero(ti.f32, block)
     for k in range(block):
-        a = ti.min(first + k, agents.shape[1] - 1)
-        lane[k] = slots[w, a, SlotCol.LANE]
-        speed[k] = agents[w, a, AgentCol.SPEED]
-        accel[k] = agents[w, a, AgentCol.ACCEL]
-        lat_accel[k] = agents[w, a, AgentCol.LAT_ACCEL]
-        offset[k] = agents[w, a, AgentCol.LANE_OFFSET]
-        heading[k] = agents[w, a, AgentCol.LANE_HEADING]
-        lane_width[k] = agents[w, a, AgentCol.LANE_WIDTH]
-        limit[k] = agents[w, a, AgentCol.LANE_LIMIT]
-        gained[k] = agents[w, a, AgentCol.PROGRESS_STEP]
-        comfort[k] = agents[w, a, weights + Condition.COMFORT]
-        lane_align[k] = agents[w, a, weights + Condition.LANE_ALIGN]
-        vel_align[k] = agents[w, a, weights + Condition.VEL_ALIGN]
-        lane_center[k] = agents[w, a, weights + Condition.LANE_CENTER]
-        center_bias[k] = agents[w, a, weights + Condition.CENTER_BIAS]
-        velocity[k] = agents[w, a, weights + Condition.VELOCITY]
-        reverse[k] = agents[w, a, weights + Condition.REVERSE]
-        timestep[k] = agents[w, a, weights + Condition.TIMESTEP]
-        overspeed[k] = agents[w, a, weights + Condition.OVERSPEED]
+        row = row_of(at, ti.min(k, at[At.COUNT] - 1))
+        lane[k] = slots[slot_of(at, ti.min(k, at[At.COUNT] - 1)) + SlotCol.LANE]
+        speed[k] = agents[row + AgentCol.SPEED]
+        accel[k] = agents[row + AgentCol.ACCEL]
+        lat_accel[k] = agents[row + AgentCol.LAT_ACCEL]
+        offset[k] = agents[row + AgentCol.LANE_OFFSET]
+        heading[k] = agents[row + AgentCol.LANE_HEADING]
+        lane_width[k] = agents[row + AgentCol.LANE_WIDTH]
+        limit[k] = agents[row + AgentCol.LANE_LIMIT]
+        gained[k] = agents[row + AgentCol.PROGRESS_STEP]
+        comfort[k] = agents[row + weights + Condition.COMFORT]
+        lane_align[k] = agents[row + weights + Condition.LANE_ALIGN]
+        vel_align[k] = agents[row + weights + Condition.VEL_ALIGN]
+        lane_center[k] = agents[row + weights + Condition.LANE_CENTER]
+        center_bias[k] = agents[row + weights + Condition.CENTER_BIAS]
+        velocity[k] = agents[row + weights + Condition.VELOCITY]
+        reverse[k] = agents[row + weights + Condition.REVERSE]
+        timestep[k] = agents[row + weights + Condition.TIMESTEP]
+        overspeed[k] = agents[row + weights + Condition.OVERSPEED]
     total = ti.Vector.zero(ti.f32, block)
     progress = params[Param.PROGRESS]
     for k in range(block):
@@ -203,4 +207,4 @@ def drive_rewards(
         )
     for k in range(block):
         if live[k] == 1:
-            reward[w, first + k] = total[k]
+            reward[at[At.FIRST] + k] = total[k]

@@ -18,6 +18,7 @@ from .lane import lane_length, lane_limit, lane_point
 from .locate import set_goal
 from .random import key_agent, key_world, uniform
 from .route import route_point
+from .rows import At, row_of, slot_of, some_agents
 from .walk import pick, walk
 
 NUM_CONDITIONS = len(Condition)
@@ -103,9 +104,9 @@ def unscale(scaled: ti.f32, low: ti.f32, high: ti.f32, gain: ti.i32) -> ti.f32:
 
 
 @ti.func
-def take_slots(slots: ti.template(), w: ti.i32, first: ti.i32, count: ti.i32, world_key: ti.u32):
+def take_slots(slots: ti.template(), at: some_agents, first: ti.i32, count: ti.i32, world_key: ti.u32):
     """Leave a distinct spawn slot for each agent in SlotCol.LANE."""
-    for a in range(slots.shape[1]):
+    for a in range(at[At.COUNT]):
         key = key_agent(world_key, a, Stream.SPAWN)
         slot = -1
         tries = 0
@@ -115,10 +116,10 @@ def take_slots(slots: ti.template(), w: ti.i32, first: ti.i32, count: ti.i32, wo
             slot = ti.select(slot < first + count, slot, first)
             taken = 0
             for b in range(a):
-                if slots[w, b, SlotCol.LANE] == slot:
+                if slots[slot_of(at, b) + SlotCol.LANE] == slot:
                     taken = 1
             tries += 1
-        slots[w, a, SlotCol.LANE] = slot
+        slots[slot_of(at, a) + SlotCol.LANE] = slot
 
 
 @ti.func
@@ -128,14 +129,16 @@ def place(
     bank_i: ti.template(),
     bank_f: ti.template(),
     params: ti.template(),
-    w: ti.i32,
+    at: some_agents,
     a: ti.i32,
     world_key: ti.u32,
 ):
     """Pose, size, speed and lane of an agent whose spawn slot stands in SlotCol.LANE, and its route."""
-    slot = slots[w, a, SlotCol.LANE]
-    lane = bank_i[bank_i[Head.SLOT_LANE] + slot]
-    slot_s = bank_f[bank_i[Head.F_SLOT_S] + slot]
+    row = row_of(at, a)
+    slot = slot_of(at, a)
+    chosen = slots[slot + SlotCol.LANE]
+    lane = bank_i[bank_i[Head.SLOT_LANE] + chosen]
+    slot_s = bank_f[bank_i[Head.F_SLOT_S] + chosen]
     key = key_agent(world_key, a, Stream.SPAWN)
     along = JITTER_ALONG_M * (2.0 * uniform(key, REDRAWS) - 1.0)
     across = JITTER_ACROSS_M * (2.0 * uniform(key, REDRAWS + 1) - 1.0)
@@ -158,42 +161,43 @@ def place(
     limit = lane_limit(bank_i, bank_f, lane)
 
     for c in range(AgentCol.CONDITION):
-        agents[w, a, c] = 0.0
-    agents[w, a, AgentCol.X] = x
-    agents[w, a, AgentCol.Y] = y
-    agents[w, a, AgentCol.Z] = q[2]
-    agents[w, a, AgentCol.YAW] = yaw
-    agents[w, a, AgentCol.SPEED] = ti.min(speed, limit)
-    agents[w, a, AgentCol.LENGTH] = between(params, SpawnCol.LENGTH, u)
-    agents[w, a, AgentCol.WIDTH] = between(params, SpawnCol.WIDTH, v)
-    agents[w, a, AgentCol.HEIGHT] = between(params, SpawnCol.HEIGHT, uniform(size, 2))
-    agents[w, a, AgentCol.PREV_X] = x
-    agents[w, a, AgentCol.PREV_Y] = y
-    agents[w, a, AgentCol.PREV_Z] = q[2]
-    agents[w, a, AgentCol.PREV_YAW] = yaw
-    agents[w, a, AgentCol.LANE_OFFSET] = offset
-    agents[w, a, AgentCol.LANE_HEADING] = heading
-    agents[w, a, AgentCol.LANE_WIDTH] = q[5]
-    agents[w, a, AgentCol.LANE_LIMIT] = limit
-    agents[w, a, AgentCol.ROUTE_OFFSET] = offset
-    agents[w, a, AgentCol.ROUTE_HEADING] = heading
-    agents[w, a, AgentCol.GRADE] = q[6] * ti.cos(heading)
+        agents[row + c] = 0.0
+    agents[row + AgentCol.X] = x
+    agents[row + AgentCol.Y] = y
+    agents[row + AgentCol.Z] = q[2]
+    agents[row + AgentCol.YAW] = yaw
+    agents[row + AgentCol.SPEED] = ti.min(speed, limit)
+    agents[row + AgentCol.LENGTH] = between(params, SpawnCol.LENGTH, u)
+    agents[row + AgentCol.WIDTH] = between(params, SpawnCol.WIDTH, v)
+    agents[row + AgentCol.HEIGHT] = between(params, SpawnCol.HEIGHT, uniform(size, 2))
+    agents[row + AgentCol.PREV_X] = x
+    agents[row + AgentCol.PREV_Y] = y
+    agents[row + AgentCol.PREV_Z] = q[2]
+    agents[row + AgentCol.PREV_YAW] = yaw
+    agents[row + AgentCol.LANE_OFFSET] = offset
+    agents[row + AgentCol.LANE_HEADING] = heading
+    agents[row + AgentCol.LANE_WIDTH] = q[5]
+    agents[row + AgentCol.LANE_LIMIT] = limit
+    agents[row + AgentCol.ROUTE_OFFSET] = offset
+    agents[row + AgentCol.ROUTE_HEADING] = heading
+    agents[row + AgentCol.GRADE] = q[6] * ti.cos(heading)
 
     for c in range(SlotCol.ROUTE):
-        slots[w, a, c] = 0
-    slots[w, a, SlotCol.STATUS] = Status.LIVE
-    slots[w, a, SlotCol.PREV_STATUS] = Status.LIVE
-    slots[w, a, SlotCol.LANE] = lane
+        slots[slot + c] = 0
+    slots[slot + SlotCol.STATUS] = Status.LIVE
+    slots[slot + SlotCol.PREV_STATUS] = Status.LIVE
+    slots[slot + SlotCol.LANE] = lane
 
     goals = params[SpawnCol.NUM_GOALS]
     target = goals * between(params, SpawnCol.SPACING, uniform(key_agent(world_key, a, Stream.GOALS), 0))
     chance = params[SpawnCol.CHANGE_CHANCE]
     change = params[SpawnCol.CHANGE_M]
     route_key = key_agent(world_key, a, Stream.ROUTE)
-    walk(agents, slots, bank_i, bank_f, w, a, lane, s, target, chance, change, route_key)
-    bend = bend_cap(agents, slots, bank_i, bank_f, w, a, params[SpawnCol.BRAKE])
-    agents[w, a, AgentCol.SPEED] = ti.min(agents[w, a, AgentCol.SPEED], bend)
-    set_goal(agents, slots, bank_i, bank_f, w, a, ti.cast(goals, ti.i32))
+    capacity = (at[At.SLOT_COLUMNS] - SlotCol.ROUTE) // 2
+    walk(agents, slots, bank_i, bank_f, row, slot, lane, s, capacity, target, chance, change, route_key)
+    bend = bend_cap(agents, slots, bank_i, bank_f, row, slot, params[SpawnCol.BRAKE])
+    agents[row + AgentCol.SPEED] = ti.min(agents[row + AgentCol.SPEED], bend)
+    set_goal(agents, slots, bank_i, bank_f, row, slot, ti.cast(goals, ti.i32))
 
 
 @ti.func
@@ -202,16 +206,16 @@ def bend_cap(
     slots: ti.template(),
     bank_i: ti.template(),
     bank_f: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
+    row: ti.i32,
+    slot: ti.i32,
     brake: ti.f32,
 ) -> ti.f32:
     """The speed from which braking slows an agent enough for every bend of the route that lies just ahead."""
     cap = ti.f32(math.inf)
-    cos = ti.cos(agents[w, a, AgentCol.YAW])
-    sin = ti.sin(agents[w, a, AgentCol.YAW])
+    cos = ti.cos(agents[row + AgentCol.YAW])
+    sin = ti.sin(agents[row + AgentCol.YAW])
     for k in range(BENDS):
-        p = route_point(agents, slots, bank_i, bank_f, w, a, BEND_M * ti.cast(k + 1, ti.f32))
+        p = route_point(agents, slots, bank_i, bank_f, row, slot, BEND_M * ti.cast(k + 1, ti.f32))
         turn = ti.abs(ti.atan2(cos * p[4] - sin * p[3], cos * p[3] + sin * p[4]))
         cos = p[3]
         sin = p[4]
@@ -222,50 +226,62 @@ def bend_cap(
 
 @ti.func
 def set_condition(
-    agents: ti.template(), condition: ti.template(), params: ti.template(), w: ti.i32, a: ti.i32, world_key: ti.u32
+    agents: ti.template(),
+    condition: ti.template(),
+    params: ti.template(),
+    at: some_agents,
+    a: ti.i32,
+    world_key: ti.u32,
 ):
     """Physical coefficients: those the caller gave, and drawn ones where it gave NaN."""
     key = key_agent(world_key, a, Stream.CONDITION)
+    row = row_of(at, a)
     for c in range(NUM_CONDITIONS):
         gain = ti.cast(c >= FIRST_GAIN, ti.i32)
-        given = condition[w, a, c]
+        given = condition[(at[At.FIRST] + a) * NUM_CONDITIONS + c]
         value = unscale(given, params[SpawnCol.BOUNDS + 2 * c], params[SpawnCol.BOUNDS + 2 * c + 1], gain)
         if ti.math.isnan(given):
             low = params[SpawnCol.RANGES + 2 * c]
             high = params[SpawnCol.RANGES + 2 * c + 1]
             value = draw_coefficient(low, high, gain, uniform(key, 2 * c), uniform(key, 2 * c + 1))
-        agents[w, a, AgentCol.CONDITION + c] = value
+        agents[row + AgentCol.CONDITION + c] = value
 
 
 @ti.func
-def speed_cap(agents: ti.template(), w: ti.i32, a: ti.i32, brake: ti.f32, clearance: ti.f32) -> ti.f32:
+def speed_cap(agents: ti.template(), at: some_agents, a: ti.i32, brake: ti.f32, clearance: ti.f32) -> ti.f32:
     """The speed from which braking stops an agent short of everyone ahead of it, as if they stood still."""
-    x = agents[w, a, AgentCol.X]
-    y = agents[w, a, AgentCol.Y]
-    cos = ti.cos(agents[w, a, AgentCol.YAW])
-    sin = ti.sin(agents[w, a, AgentCol.YAW])
+    row = row_of(at, a)
+    x = agents[row + AgentCol.X]
+    y = agents[row + AgentCol.Y]
+    length = agents[row + AgentCol.LENGTH]
+    cos = ti.cos(agents[row + AgentCol.YAW])
+    sin = ti.sin(agents[row + AgentCol.YAW])
     cap = ti.f32(math.inf)
-    for b in range(agents.shape[1]):
-        dx = agents[w, b, AgentCol.X] - x
-        dy = agents[w, b, AgentCol.Y] - y
+    for b in range(at[At.COUNT]):
+        other = row_of(at, b)
+        dx = agents[other + AgentCol.X] - x
+        dy = agents[other + AgentCol.Y] - y
         ahead = dx * cos + dy * sin
         aside = ti.abs(dy * cos - dx * sin)
         if b != a and ahead > 0.0 and aside < CORRIDOR_M + CORRIDOR_SLOPE * ahead:
-            gap = ti.sqrt(dx * dx + dy * dy) - 0.5 * (agents[w, a, AgentCol.LENGTH] + agents[w, b, AgentCol.LENGTH])
+            gap = ti.sqrt(dx * dx + dy * dy) - 0.5 * (length + agents[other + AgentCol.LENGTH])
             cap = ti.min(cap, ti.sqrt(2.0 * brake * ti.max(gap - clearance, 0.0)))
     return cap
 
 
 @ti.kernel
 def _reset(
-    agents: ti.types.ndarray(ti.f32, 3),
-    slots: ti.types.ndarray(ti.i32, 3),
+    agents: ti.types.ndarray(ti.f32, 1),
+    slots: ti.types.ndarray(ti.i32, 1),
     world: ti.types.ndarray(ti.i32, 2),
     mask: ti.types.ndarray(ti.u8, 1),
-    condition: ti.types.ndarray(ti.f32, 3),
+    condition: ti.types.ndarray(ti.f32, 1),
     bank_i: ti.types.ndarray(ti.i32, 1),
     bank_f: ti.types.ndarray(ti.f32, 1),
     params: ti.types.ndarray(ti.f32, 1),
+    num_agents: ti.i32,
+    columns: ti.i32,
+    slot_columns: ti.i32,
     seed: ti.i32,
     pad: ti.template(),
 ):
@@ -281,23 +297,27 @@ def _reset(
             world[w, WorldCol.DONE] = 0
             record = bank_i[Head.MAPS] + chosen * MAP_INTS
             key = key_world(seed, identity, episode, 0)
-            take_slots(slots, w, bank_i[record + MapInt.SLOT0], bank_i[record + MapInt.NUM_SLOTS], key)
+            at = some_agents(w * num_agents, num_agents, columns, slot_columns)
+            take_slots(slots, at, bank_i[record + MapInt.SLOT0], bank_i[record + MapInt.NUM_SLOTS], key)
 
-    for i in range(agents.shape[0] * agents.shape[1]):
-        w = i // agents.shape[1]
-        a = i % agents.shape[1]
+    for i in range(world.shape[0] * num_agents):
+        w = i // num_agents
+        a = i % num_agents
         if mask[w] != 0:
             key = key_world(seed, world[w, WorldCol.ID], world[w, WorldCol.EPISODE], 0)
-            place(agents, slots, bank_i, bank_f, params, w, a, key)
-            set_condition(agents, condition, params, w, a, key)
+            at = some_agents(w * num_agents, num_agents, columns, slot_columns)
+            place(agents, slots, bank_i, bank_f, params, at, a, key)
+            set_condition(agents, condition, params, at, a, key)
 
     # a loop of its own, for it reads everyone's pose
-    for i in range(agents.shape[0] * agents.shape[1]):
-        w = i // agents.shape[1]
-        a = i % agents.shape[1]
+    for i in range(world.shape[0] * num_agents):
+        w = i // num_agents
+        a = i % num_agents
         if mask[w] != 0:
-            cap = speed_cap(agents, w, a, params[SpawnCol.BRAKE], params[SpawnCol.CLEARANCE])
-            agents[w, a, AgentCol.SPEED] = ti.min(agents[w, a, AgentCol.SPEED], cap)
+            at = some_agents(w * num_agents, num_agents, columns, slot_columns)
+            cap = speed_cap(agents, at, a, params[SpawnCol.BRAKE], params[SpawnCol.CLEARANCE])
+            row = row_of(at, a)
+            agents[row + AgentCol.SPEED] = ti.min(agents[row + AgentCol.SPEED], cap)
 
 
 def reset(
@@ -329,4 +349,18 @@ def reset(
         seed: non-negative.
     """
     pad = WHOLE_CHUNK if agents.device.type == "cpu" else 1
-    _reset(agents, slots, world, mask, condition, bank_ints, bank_floats, params.values, seed, pad)
+    _reset(
+        agents.view(-1),
+        slots.view(-1),
+        world,
+        mask,
+        condition.view(-1),
+        bank_ints,
+        bank_floats,
+        params.values,
+        agents.shape[1],
+        agents.shape[2],
+        slots.shape[2],
+        seed,
+        pad,
+    )

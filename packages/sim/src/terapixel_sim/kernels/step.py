@@ -17,6 +17,7 @@ from ..runtime import ti
 from .dynamics import move
 from .events import WRONG_WAY_MPS, collide_pair, collide_world, leave_road, solid, swept_circle
 from .locate import find_lane, find_route, reach_goals
+from .rows import At, rest_of, row_of, slot_of, some_agents
 from .settle import LIVE, Param, drive_rewards, settle
 
 BLOCK = 16
@@ -83,16 +84,19 @@ def step(
     # Taichi gives a CPU thread at least 512 iterations; idle ones in between spread few worlds over all threads
     pad = max(1, math.ceil(512 * (os.cpu_count() or 1) / len(world))) if cpu else 1
     _step(
-        agents,
-        slots,
+        agents.view(-1),
+        slots.view(-1),
         world,
         bank_ints,
         bank_floats,
-        action,
-        reward,
-        terminated.view(torch.uint8),
-        truncated.view(torch.uint8),
+        action.view(-1, *action.shape[2:]),
+        reward.view(-1),
+        terminated.view(torch.uint8).view(-1),
+        truncated.view(torch.uint8).view(-1),
         params.values,
+        agents.shape[1],
+        agents.shape[2],
+        slots.shape[2],
         pad,
         BLOCK if cpu else 1,
     )
@@ -100,25 +104,29 @@ def step(
 
 @ti.kernel
 def _step(
-    agents: ti.types.ndarray(dtype=ti.f32, ndim=3),
-    slots: ti.types.ndarray(dtype=ti.i32, ndim=3),
+    agents: ti.types.ndarray(dtype=ti.f32, ndim=1),
+    slots: ti.types.ndarray(dtype=ti.i32, ndim=1),
     world: ti.types.ndarray(dtype=ti.i32, ndim=2),
     bank_i: ti.types.ndarray(dtype=ti.i32, ndim=1),
     bank_f: ti.types.ndarray(dtype=ti.f32, ndim=1),
     action: ti.types.ndarray(),
-    reward: ti.types.ndarray(dtype=ti.f32, ndim=2),
-    terminated: ti.types.ndarray(dtype=ti.u8, ndim=2),
-    truncated: ti.types.ndarray(dtype=ti.u8, ndim=2),
+    reward: ti.types.ndarray(dtype=ti.f32, ndim=1),
+    terminated: ti.types.ndarray(dtype=ti.u8, ndim=1),
+    truncated: ti.types.ndarray(dtype=ti.u8, ndim=1),
     params: ti.types.ndarray(dtype=ti.f32, ndim=1),
+    num_agents: ti.i32,
+    columns: ti.i32,
+    slot_columns: ti.i32,
     pad: ti.i32,
     block: ti.template(),
 ):
     if ti.static(block > 1):
         # one loop, in which the rows of a world's agents stay in the cache
-        for ww in range(agents.shape[0] * pad):
+        for ww in range(world.shape[0] * pad):
             if ww % pad == 0:
                 w = ww // pad
-                for part in range((agents.shape[1] + block - 1) // block):
+                at = some_agents(w * num_agents, num_agents, columns, slot_columns)
+                for part in range((num_agents + block - 1) // block):
                     advance(
                         agents,
                         slots,
@@ -131,43 +139,33 @@ def _step(
                         truncated,
                         params,
                         w,
-                        part * block,
+                        rest_of(at, part * block),
                         block,
                     )
                 if world[w, WorldCol.DONE] == 0:
-                    collide_world(agents, slots, w)
-                    settle(agents, slots, world, reward, terminated, truncated, params, w)
+                    collide_world(agents, slots, at)
+                    settle(agents, slots, world, reward, terminated, truncated, params, w, at)
     else:
         # a GPU has threads to spare: one an agent, then one a first partner, each with all later ones
-        for i in range(agents.shape[0] * agents.shape[1]):
-            advance(
-                agents,
-                slots,
-                world,
-                bank_i,
-                bank_f,
-                action,
-                reward,
-                terminated,
-                truncated,
-                params,
-                i // agents.shape[1],
-                i % agents.shape[1],
-                block,
-            )
-        for i in range(agents.shape[0] * agents.shape[1]):
-            w = i // agents.shape[1]
-            a = i % agents.shape[1]
-            if world[w, WorldCol.DONE] == 0 and solid(slots, w, a) == 1:
-                x, y, r = swept_circle(agents, w, a)
-                for b in range(a + 1, agents.shape[1]):
-                    if solid(slots, w, b) == 1:
-                        x2, y2, r2 = swept_circle(agents, w, b)
+        for n in range(world.shape[0] * num_agents):
+            w = n // num_agents
+            at = some_agents(n, 1, columns, slot_columns)
+            advance(agents, slots, world, bank_i, bank_f, action, reward, terminated, truncated, params, w, at, block)
+        for n in range(world.shape[0] * num_agents):
+            w = n // num_agents
+            at = some_agents(w * num_agents, num_agents, columns, slot_columns)
+            a = n % num_agents
+            if world[w, WorldCol.DONE] == 0 and solid(slots, slot_of(at, a)) == 1:
+                x, y, r = swept_circle(agents, row_of(at, a))
+                for b in range(a + 1, num_agents):
+                    if solid(slots, slot_of(at, b)) == 1:
+                        x2, y2, r2 = swept_circle(agents, row_of(at, b))
                         if (x2 - x) * (x2 - x) + (y2 - y) * (y2 - y) < (r + r2) * (r + r2):
-                            collide_pair(agents, slots, w, a, b)
-        for w in range(agents.shape[0]):
+                            collide_pair(agents, slots, at, a, b)
+        for w in range(world.shape[0]):
             if world[w, WorldCol.DONE] == 0:
-                settle(agents, slots, world, reward, terminated, truncated, params, w)
+                at = some_agents(w * num_agents, num_agents, columns, slot_columns)
+                settle(agents, slots, world, reward, terminated, truncated, params, w, at)
 
 
 @ti.func
@@ -183,50 +181,52 @@ def advance(
     truncated: ti.template(),
     params: ti.template(),
     w: ti.i32,
-    first: ti.i32,
+    at: some_agents,
     block: ti.template(),
 ):
-    """Clear the outputs of `block` agents from `first` on; move those that drive and judge all but collisions."""
+    """Clear the outputs of the first `block` agents; move those that drive and judge all but collisions."""
     live = ti.Vector.zero(ti.i32, block)
     any_live = 0
-    for k in range(ti.min(agents.shape[1] - first, block)):
-        a = first + k
-        reward[w, a] = 0.0
-        terminated[w, a] = ti.u8(0)
-        truncated[w, a] = ti.u8(0)
-        if world[w, WorldCol.DONE] == 0:
-            remember(agents, slots, w, a)
-            live[k] = ti.cast(slots[w, a, SlotCol.STATUS] == LIVE, ti.i32)
+    running = world[w, WorldCol.DONE] == 0
+    for k in range(ti.min(at[At.COUNT], block)):
+        reward[at[At.FIRST] + k] = 0.0
+        terminated[at[At.FIRST] + k] = ti.u8(0)
+        truncated[at[At.FIRST] + k] = ti.u8(0)
+        if running:
+            slot = slot_of(at, k)
+            remember(agents, slots, row_of(at, k), slot)
+            live[k] = ti.cast(slots[slot + SlotCol.STATUS] == LIVE, ti.i32)
             any_live |= live[k]
     if any_live == 1:
         map_id = world[w, WorldCol.MAP]
-        distance, jerk = move(agents, action, live, w, first, params[Param.DT], block)
-        row, on_lane, aligned = find_lane(agents, slots, bank_i, bank_f, live, map_id, w, first, block)
-        off = leave_road(agents, bank_i, bank_f, live, row, on_lane, map_id, w, first, block)
-        find_route(agents, slots, bank_i, bank_f, live, distance, w, first, block)
         num_goals = ti.cast(params[Param.NUM_GOALS], ti.i32)
-        reached = reach_goals(agents, slots, bank_i, bank_f, live, num_goals, w, first, block)
-        drive_rewards(agents, slots, reward, live, jerk, params, w, first, block)
+        distance, jerk = move(agents, action, live, at, params[Param.DT], block)
+        cells, on_lane, aligned = find_lane(agents, slots, bank_i, bank_f, live, map_id, at, block)
+        off = leave_road(agents, bank_i, bank_f, live, cells, on_lane, map_id, at, block)
+        find_route(agents, slots, bank_i, bank_f, live, distance, at, block)
+        reached = reach_goals(agents, slots, bank_i, bank_f, live, num_goals, at, block)
+        drive_rewards(agents, slots, reward, live, jerk, params, at, block)
         for k in range(block):
             if live[k] == 1:
-                a = first + k
+                row = row_of(at, k)
+                slot = slot_of(at, k)
                 event = off[k] * OFFROAD + reached[k] * GOAL
-                if on_lane[k] == 1 and aligned[k] == 0 and agents[w, a, AgentCol.SPEED] > WRONG_WAY_MPS:
+                if on_lane[k] == 1 and aligned[k] == 0 and agents[row + AgentCol.SPEED] > WRONG_WAY_MPS:
                     event |= WRONG_WAY
                     # written out, since Taichi makes `+=` on an array atomic, which is slow
-                    driven = agents[w, a, AgentCol.WRONG_WAY_DRIVEN] + ti.abs(distance[k])
-                    agents[w, a, AgentCol.WRONG_WAY_DRIVEN] = driven
-                slots[w, a, SlotCol.EVENT] = event
-                slots[w, a, SlotCol.STEPS] = slots[w, a, SlotCol.STEPS] + 1
+                    driven = agents[row + AgentCol.WRONG_WAY_DRIVEN] + ti.abs(distance[k])
+                    agents[row + AgentCol.WRONG_WAY_DRIVEN] = driven
+                slots[slot + SlotCol.EVENT] = event
+                slots[slot + SlotCol.STEPS] = slots[slot + SlotCol.STEPS] + 1
 
 
 @ti.func
-def remember(agents: ti.template(), slots: ti.template(), w: ti.i32, a: ti.i32):
+def remember(agents: ti.template(), slots: ti.template(), row: ti.i32, slot: ti.i32):
     """Keep the pose and status of before; events are those of this step alone."""
-    agents[w, a, AgentCol.PREV_X] = agents[w, a, AgentCol.X]
-    agents[w, a, AgentCol.PREV_Y] = agents[w, a, AgentCol.Y]
-    agents[w, a, AgentCol.PREV_Z] = agents[w, a, AgentCol.Z]
-    agents[w, a, AgentCol.PREV_YAW] = agents[w, a, AgentCol.YAW]
-    agents[w, a, AgentCol.PROGRESS_STEP] = 0.0
-    slots[w, a, SlotCol.PREV_STATUS] = slots[w, a, SlotCol.STATUS]
-    slots[w, a, SlotCol.EVENT] = 0
+    agents[row + AgentCol.PREV_X] = agents[row + AgentCol.X]
+    agents[row + AgentCol.PREV_Y] = agents[row + AgentCol.Y]
+    agents[row + AgentCol.PREV_Z] = agents[row + AgentCol.Z]
+    agents[row + AgentCol.PREV_YAW] = agents[row + AgentCol.YAW]
+    agents[row + AgentCol.PROGRESS_STEP] = 0.0
+    slots[slot + SlotCol.PREV_STATUS] = slots[slot + SlotCol.STATUS]
+    slots[slot + SlotCol.EVENT] = 0

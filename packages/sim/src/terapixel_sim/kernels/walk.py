@@ -90,8 +90,8 @@ def successor(bank_i: ti.template(), bank_f: ti.template(), lane: ti.i32, need: 
 def put_entry(
     agents: ti.template(),
     slots: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
+    row: ti.i32,
+    slot: ti.i32,
     n: ti.i32,
     lane_a: ti.i32,
     lane_b: ti.i32,
@@ -99,11 +99,11 @@ def put_entry(
     s_b: ti.f32,
     length: ti.f32,
 ):
-    slots[w, a, SlotCol.ROUTE + 2 * n] = lane_a
-    slots[w, a, SlotCol.ROUTE + 2 * n + 1] = lane_b
-    agents[w, a, AgentCol.ROUTE + 3 * n] = s_a
-    agents[w, a, AgentCol.ROUTE + 3 * n + 1] = s_b
-    agents[w, a, AgentCol.ROUTE + 3 * n + 2] = length
+    slots[slot + SlotCol.ROUTE + 2 * n] = lane_a
+    slots[slot + SlotCol.ROUTE + 2 * n + 1] = lane_b
+    agents[row + AgentCol.ROUTE + 3 * n] = s_a
+    agents[row + AgentCol.ROUTE + 3 * n + 1] = s_b
+    agents[row + AgentCol.ROUTE + 3 * n + 2] = length
 
 
 @ti.func
@@ -112,19 +112,19 @@ def walk(
     slots: ti.template(),
     bank_i: ti.template(),
     bank_f: ti.template(),
-    w: ti.i32,
-    a: ti.i32,
+    row: ti.i32,
+    slot: ti.i32,
     lane: ti.i32,
     s: ti.f32,
+    capacity: ti.i32,
     target: ti.f32,
     change_chance: ti.f32,
     change: ti.f32,
     key: ti.u32,
 ):
-    """Write the route that starts at (lane, s) and is `target` metres long, or as long as entries and road allow."""
-    capacity = (slots.shape[2] - SlotCol.ROUTE) // 2
+    """Write the route that starts at (lane, s) and is `target` metres long, or as long as `capacity` and road allow."""
     for n in range(capacity):
-        put_entry(agents, slots, w, a, n, -1, -1, 0.0, 0.0, 0.0)
+        put_entry(agents, slots, row, slot, n, -1, -1, 0.0, 0.0, 0.0)
     n = 0
     total = ti.f32(0.0)
     here = lane
@@ -145,8 +145,8 @@ def walk(
                 need = ti.select(after < REACH_CAP, after, REACH_CAP)
                 reach = length_b - s_b - change + lane_reach(bank_i, bank_f, beside_lane)
                 if length_b >= change and reach >= need:
-                    put_entry(agents, slots, w, a, n, here, here, start, start, before)
-                    put_entry(agents, slots, w, a, n + 1, here, beside_lane, start + before, s_b, change)
+                    put_entry(agents, slots, row, slot, n, here, here, start, start, before)
+                    put_entry(agents, slots, row, slot, n + 1, here, beside_lane, start + before, s_b, change)
                     n += 2
                     total += before
                     total += change
@@ -156,7 +156,7 @@ def walk(
                     left = length_b - start
         take = ti.select(left < remaining, left, remaining)
         if take > 0.0:
-            put_entry(agents, slots, w, a, n, here, here, start, start, take)
+            put_entry(agents, slots, row, slot, n, here, here, start, start, take)
             n += 1
             total += take
             remaining -= take
@@ -165,5 +165,5 @@ def walk(
             here = successor(bank_i, bank_f, here, need, uniform(key, draw + 3))
         start = 0.0
         visited += 1
-    slots[w, a, SlotCol.ENTRIES] = n
-    agents[w, a, AgentCol.ROUTE_LENGTH] = total
+    slots[slot + SlotCol.ENTRIES] = n
+    agents[row + AgentCol.ROUTE_LENGTH] = total

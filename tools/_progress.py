@@ -36,6 +36,7 @@ class ProgressBar:
     def __call__(self, info: Mapping[str, Any]) -> None:
         """Show a report, numbers by name."""
         done, total = (float(info[key]) for key in self._keys)
+        done = min(done, total)  # the last round may go a little beyond the budget
         numbers = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in info.items() if k in self._show}
         if sys.stderr.isatty():
             self._move(done, total, numbers)

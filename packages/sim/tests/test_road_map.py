@@ -8,7 +8,7 @@ from terapixel_sim.maps.road_map import Lane, Marking, RoadMap, Turn, load_map
 
 def straight(lane_id, x0, x1, y=0.0, **links):
     def line(dy):
-        return np.array([[x0, y + dy, 0.5], [(x0 + x1) / 2, y + dy, 1.0], [x1, y + dy, 2.0]])
+        return np.array([[x, y + dy, 0.5 + x * x / 900] for x in (x0, (x0 + x1) / 2, x1)])
 
     return Lane(id=lane_id, centre=line(0.0), left=line(1.75), right=line(-1.75), source=f"road {lane_id}", **links)
 
@@ -75,6 +75,10 @@ LINE = two_lanes().lanes[0].centre
         (change(successors=(1, 1)), "successors: expected distinct lanes"),
         (change(lane=1, predecessors=()), r"lane 0 .*successors\[0\]: lane 1 does not list it among its predecessors"),
         (change(successors=()), r"lane 1 .*predecessors\[0\]: lane 0 does not list it among its successors"),
+        (
+            change(lane=1, centre=LINE + np.array([0, 0, 5]), left=LINE, right=LINE),
+            r"lane 0 .*successors\[0\]: lane 1 begins \d+\.\d\d m from its end; allowed are 1 m",
+        ),
         (change(left_neighbour=9), "left_neighbour: expected -1 or another lane"),
         (change(right_neighbour=0), "right_neighbour: expected -1 or another lane"),
         (dataclasses.replace(two_lanes(), edges=(LINE[:1],)), "map two: edge 0: expected at least 2 points"),

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 from step_bank import Stage, Town, loop_edges, plain_town, straight
+from terapixel_sim.config import SimConfig
+from terapixel_sim.kernels.step import StepParams, step
 from terapixel_sim.layout import AgentCol, Event, SlotCol, Status, WorldCol
+from town_worlds import Worlds
 
 ENDED = (Status.STOPPED, Status.REMOVED, Status.FINISHED, Status.TIMED_OUT)
 
@@ -199,3 +202,29 @@ def test_no_agents_ends_at_once():
     s = Stage(plain_town(), 1, 3).step()
     assert int(s.world[0, WorldCol.DONE]) == 1
     assert not (s.terminated | s.truncated).any()
+
+
+@pytest.mark.slow  # it compiles the kernel once more
+@pytest.mark.parametrize("response", ["stop", "ignore"])
+def test_agents_side_by_side_are_as_one_at_a_time(response):
+    """The shape of a CPU, blocks of agents, and that of a GPU, one each: bitwise the same, with a block not full."""
+    config = SimConfig(infraction=response)
+    rng = np.random.default_rng(4)
+    actions = torch.from_numpy(rng.integers(0, 12, (40, 5, 21)))
+    ended = []
+    for block in (1, 16):
+        worlds = Worlds.started(range(5), 21, config=config, seed=9)
+        params = StepParams.from_config(config)
+        reward = torch.zeros(5, 21)
+        flags = [torch.zeros(5, 21, dtype=torch.bool) for _ in range(2)]
+        seen = []
+        for action in actions:
+            bank = worlds.bank
+            step(
+                worlds.agents, worlds.slots, worlds.world, bank.ints, bank.floats, action, reward, *flags, params, block
+            )  # fmt: skip
+            seen += [t.clone() for t in (worlds.agents, worlds.slots, worlds.world, reward, *flags)]
+        ended.append(seen)
+    assert all(torch.equal(a, b) for a, b in zip(*ended, strict=True))
+    events = torch.stack([s[..., SlotCol.EVENT] for s in ended[0][1::6]])
+    assert all(((events & int(e)) != 0).any() for e in (Event.COLLISION, Event.OFFROAD))

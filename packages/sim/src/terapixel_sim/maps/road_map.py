@@ -24,6 +24,8 @@ Points = NDArray[np.float64]
 MAGIC = "terapixel-map"
 VERSION = 1
 """Of the `.npz` format."""
+LINK_GAP_M = 1.0
+"""A lane begins no farther than this from the end of one that leads into it; a route would jump."""
 
 
 class Turn(IntEnum):
@@ -177,6 +179,12 @@ class RoadMap:
                     raise ValueError(f"{where}: {name}[{i}]: lane {target} does not exist; lanes are 0 to {n - 1}")
                 if lane.id not in getattr(self.lanes[target], back):
                     raise ValueError(f"{where}: {name}[{i}]: lane {target} does not list it among its {back}")
+            for i, target in enumerate(targets if name == "successors" else ()):
+                gap = float(np.linalg.norm(self.lanes[target].centre[0] - lane.centre[-1]))
+                if gap > LINK_GAP_M:
+                    raise ValueError(
+                        f"{where}: {name}[{i}]: lane {target} begins {gap:.2f} m from its end; allowed are {LINK_GAP_M:g} m"
+                    )
         for name in ("left_neighbour", "right_neighbour"):
             target = getattr(lane, name)
             if target != -1 and (not 0 <= target < n or target == lane.id):

@@ -336,7 +336,7 @@ def test_a_map_without_a_slot_is_named():
     assert build_bank([narrow], small).capacity[0] > 20
 
 
-def test_bad_input_is_refused():
+def test_bad_input_is_refused(monkeypatch):
     road = straight_map()
     with pytest.raises(ValueError, match="maps: expected at least one map"):
         build_bank([], CONFIG)
@@ -347,6 +347,10 @@ def test_bad_input_is_refused():
         build_bank([RoadMap(name="utm", lanes=(far,))], CONFIG)
     with pytest.raises(ValueError, match="id: expected its index"):
         build_bank([dataclasses.replace(road, lanes=(dataclasses.replace(road.lanes[0], id=3),))], CONFIG)
+    monkeypatch.setattr("terapixel_sim.maps.bank.MAX_LANES", 0)
+    with pytest.raises(ValueError, match="maps: 1 lanes are more than 0; use fewer"):
+        build_bank([road], CONFIG)
+    monkeypatch.undo()
     with pytest.raises(ValueError, match="expected a table of the bank"):
         build_bank([road], CONFIG).table(Head.NUM_MAPS)
 

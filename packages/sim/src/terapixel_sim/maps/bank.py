@@ -30,6 +30,8 @@ EDGE_TOLERANCE_M = 0.25
 """Observed edge pieces follow the edges within this [m], so that a rounded kerb takes few of them."""
 MAX_COORDINATE_M = 50_000.0
 """Beyond it float32 is coarser than half a centimetre."""
+MAX_LANES = 1 << 24
+"""A float32 holds every integer up to here; `SegmentCol.LANE` is one."""
 
 _INT_TABLES: list[Head] = [h for h in Head if h.name[:2] != "F_" and h.name[:4] != "NUM_" and h != Head.SIZE]
 _FLOAT_TABLES: list[Head] = [h for h in Head if h.name[:2] == "F_"]
@@ -87,7 +89,7 @@ def build_bank(maps: Sequence[RoadMap], config: SimConfig, device: str | torch.d
 
     Raises:
         ValueError: no map; an invalid map; open edges; coordinates beyond `MAX_COORDINATE_M`; a map without any spawn
-            slot; tables of 2^31 entries or more.
+            slot; more than `MAX_LANES` lanes; tables of 2^31 entries or more.
     """
     if not maps:
         raise ValueError("maps: expected at least one map, got none")
@@ -98,6 +100,8 @@ def build_bank(maps: Sequence[RoadMap], config: SimConfig, device: str | torch.d
             rows[head].append(table)
             sizes[head] += len(table)
 
+    if sizes[Head.LANES] > MAX_LANES:
+        raise ValueError(f"maps: {sizes[Head.LANES]} lanes are more than {MAX_LANES}; use fewer or smaller maps")
     header = np.zeros(Head.SIZE, dtype=np.int64)
     header[Head.NUM_MAPS] = len(maps)
     header[Head.NUM_NEAR_LANES] = config.observation.lanes

@@ -1,5 +1,6 @@
 """Configuration, run folders and mistakes: a mistake is one line that says what, where and what is allowed."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -143,6 +144,23 @@ def test_interruption_says_how_to_go_on(capsys, monkeypatch):
     assert "go on with: python tools/train_teacher.py my.yaml seed=3 resume=true" in capsys.readouterr().err
     assert cli(interrupted, ["my.yaml"]) == 130
     assert capsys.readouterr().err.strip() == "interrupted"
+
+
+@pytest.mark.parametrize("name", ["train_teacher", "train_student", "adapt", "evaluate", "demo"])
+@pytest.mark.parametrize("words", [["--help"], ["my.yaml", "-h"]])
+def test_help_says_how_a_tool_is_called(capsys, name, words):
+    assert importlib.import_module(name).main(words) == 0
+    out, err = capsys.readouterr()
+    assert f"python tools/{name}.py tools/configs/" in out
+    assert "key.sub=value" in out
+    assert not err
+
+
+def test_progress_ends_at_all_of_it(capsys):
+    bar = ProgressBar("bc", "labels", "total")
+    bar({"labels": 10, "total": 1000})
+    bar({"labels": 1012, "total": 1000})
+    assert capsys.readouterr().err.splitlines()[-1].startswith("bc: 100 %, 0 s left")
 
 
 def test_progress_in_a_log_file_is_a_few_lines(capsys):

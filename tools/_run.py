@@ -44,13 +44,22 @@ class Named:
     """Go on where the run of this name stopped."""
 
 
-def cli(tool: Callable[[Sequence[str]], None], argv: Sequence[str] | None, *, resumes: bool = False) -> int:
+def cli(
+    tool: Callable[[Sequence[str]], None],
+    argv: Sequence[str] | None,
+    *,
+    resumes: bool = False,
+    usage: str | None = None,
+) -> int:
     """Run a tool on the command line's words and return the exit status.
 
     A mistake of the user's is one line on stderr and status 2; Ctrl-C is status 130 and, for a tool that `resumes`, the
-    command that goes on. Set `TERAPIXEL_TRACEBACK=1` to see where an error came from.
+    command that goes on; `--help` prints `usage`, if there is one. Set `TERAPIXEL_TRACEBACK=1` to see where an error came from.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if usage is not None and not {"-h", "--help"}.isdisjoint(words):
+        print(f"{usage.strip()}\n\nEvery key of the YAML can be set so; a wrong one is answered with what is allowed.")
+        return 0
     try:
         tool(words)
     except KeyboardInterrupt:

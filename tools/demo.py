@@ -82,7 +82,7 @@ def tool(argv: Sequence[str]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the tool; returns the exit status."""
-    return cli(tool, argv)
+    return cli(tool, argv, usage=__doc__)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ Rules of the picture:
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 import torch
@@ -106,7 +105,7 @@ class Renderer:
         capacity = max(1, min(num_agents - 1, BOX_CAPACITY))
         self._reserve(worlds, num_agents, capacity)
         chosen = self._all[:worlds] if mask is None else mask.view(torch.uint8)
-        pad = 1 if self.device == "cuda" else max(1, math.ceil(512 * (os.cpu_count() or 1) / views))
+        pad = 1 if self.device == "cuda" else runtime.padding(views)
         for index, (name, camera) in enumerate(self.rig.cameras.items()):
             camera_f, camera_i = self._constants[name]
             size = (camera.width, camera.height)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import math
 import os
 from types import ModuleType
 
@@ -50,3 +51,11 @@ def start(device: str) -> None:
     with contextlib.redirect_stdout(io.StringIO()):  # Taichi greets on stdout whatever the log level
         ti.init(arch=getattr(ti, device), log_level=ti.WARN, offline_cache=True, fast_math=False, **options)
     _started = (device, os.getpid())
+
+
+def padding(iterations: int) -> int:
+    """How many times a CPU loop's iterations are multiplied, the others idle, so that few are spread over all threads.
+
+    Taichi gives a CPU thread at least 512 iterations.
+    """
+    return max(1, math.ceil(512 * (os.cpu_count() or 1) / iterations))

@@ -10,14 +10,13 @@ once. On a GPU there is a loop for each of the three, and a block is one agent.
 """
 
 import math
-import os
 from dataclasses import dataclass
 
 import torch
 
 from ..config import RESPONSES, SimConfig
 from ..layout import AgentCol, Event, SlotCol, WorldCol
-from ..runtime import ti
+from ..runtime import padding, ti
 from .dynamics import move
 from .events import WRONG_WAY_MPS, collide_pair, collide_world, leave_road, solid, swept_circle
 from .locate import find_lane, find_route, reach_goals
@@ -88,8 +87,7 @@ def step(
             a GPU.
     """
     cpu = agents.device.type == "cpu"
-    # Taichi gives a CPU thread at least 512 iterations; idle ones in between spread few worlds over all threads
-    pad = max(1, math.ceil(512 * (os.cpu_count() or 1) / len(world))) if cpu else 1
+    pad = padding(len(world)) if cpu else 1
     _step(
         agents.view(-1),
         slots.view(-1),

@@ -48,8 +48,10 @@ def start(device: str) -> None:
     threads = os.environ.get("TERAPIXEL_THREADS")
     options = {"cpu_max_num_threads": int(threads)} if threads else {}
     # fast_math may reorder float sums, and then a lone world could differ in the last bit from the same world among many
+    # Taichi's own flow analysis takes time quadratic in a kernel's size and gains nothing that LLVM does not find
+    options |= {"fast_math": False, "cfg_optimization": False}
     with contextlib.redirect_stdout(io.StringIO()):  # Taichi greets on stdout whatever the log level
-        ti.init(arch=getattr(ti, device), log_level=ti.WARN, offline_cache=True, fast_math=False, **options)
+        ti.init(arch=getattr(ti, device), log_level=ti.WARN, offline_cache=True, **options)
     _started = (device, os.getpid())
 
 

@@ -3,7 +3,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from terapixel_sim.maps.road_map import Lane, Marking, RoadMap, Turn, load_map
+from terapixel_sim.maps.road_map import Crosswalk, Lane, LaneKind, Marking, Obstacle, RoadMap, Signal, StopLine, Turn
+from terapixel_sim.maps.sources import load_map
 
 
 def straight(lane_id, x0, x1, y=0.0, **links):
@@ -20,7 +21,20 @@ def two_lanes():
     )
     markings = (Marking(points=lanes[0].left, colour="yellow", dash=3.0, gap=6.0),)
     ring = np.array([[0.0, -1.75, 0.0], [50.0, -1.75, 2.0], [50.0, 1.75, 2.0], [0.0, -1.75, 0.0]])
-    return RoadMap(name="two", lanes=lanes, markings=markings, edges=(ring,), notes=("skipped 2 objects",))
+    across = np.array([[29.0, 1.75, 1.4], [29.0, -1.75, 1.4]])
+    return RoadMap(
+        name="two",
+        lanes=lanes,
+        markings=markings,
+        edges=(ring,),
+        crosswalks=(Crosswalk(polygon=ring[:3]),),
+        signals=(Signal(position=np.array([55.0, -3.0, 6.0]), heading=0.1, controller=4, group=1, source="signal a"),),
+        stop_lines=(StopLine(points=across, lanes=(0,), signal=0), StopLine(points=across, lanes=(1, 0))),
+        obstacles=(
+            Obstacle(position=np.array([9.0, 5.0, 0.0]), yaw=-0.5, size=np.array([4.0, 2.0, 1.5]), source="bin"),
+        ),
+        notes=("skipped 2 objects",),
+    )
 
 
 def same(a, b):
@@ -48,6 +62,13 @@ def change(lane=0, **fields):
     lanes = list(road_map.lanes)
     lanes[lane] = dataclasses.replace(lanes[lane], **fields)
     return dataclasses.replace(road_map, lanes=tuple(lanes))
+
+
+def thing(kind, **fields):
+    """`two_lanes` with the first of a kind changed."""
+    road_map = two_lanes()
+    first, *others = getattr(road_map, kind)
+    return dataclasses.replace(road_map, **{kind: (dataclasses.replace(first, **fields), *others)})
 
 
 def nan_at(points, i):
@@ -85,6 +106,18 @@ LINE = two_lanes().lanes[0].centre
         (dataclasses.replace(two_lanes(), markings=(Marking(points=nan_at(LINE, 0)),)), r"marking 0: points\[0\]"),
         (dataclasses.replace(two_lanes(), markings=(Marking(points=LINE, colour="red"),)), "colour: expected white or"),
         (dataclasses.replace(two_lanes(), markings=(Marking(points=LINE, width=0.0),)), "width: expected"),
+        (
+            dataclasses.replace(two_lanes(), crosswalks=(Crosswalk(polygon=LINE[:2]),)),
+            "crosswalk 0: polygon: .* least 3",
+        ),
+        (thing("signals", position=np.zeros(2)), r"signal 0 \(signal a\): position: expected a float64 array \[3\]"),
+        (thing("signals", heading=np.nan), "signal 0 .*heading: expected a finite angle"),
+        (thing("signals", group=-1), "signal 0 .*group: expected a number >= 0, got -1"),
+        (thing("stop_lines", lanes=(0, 2)), r"stop line 0: lanes\[1\]: lane 2 does not exist; lanes are 0 to 1"),
+        (thing("stop_lines", lanes=()), "stop line 0: lanes: expected distinct lanes, at least one"),
+        (thing("stop_lines", signal=1), "stop line 0: signal: expected -1 or a signal; there are 1, got 1"),
+        (thing("obstacles", size=np.array([4.0, 0.0, 1.0])), "obstacle 0 .bin.: size: expected lengths > 0"),
+        (thing("obstacles", position=np.array([0.0, np.inf, 1.0])), "obstacle 0 .bin.: position: expected finite"),
     ],
 )
 def test_validate_names_what_is_wrong(road_map, message):
@@ -108,7 +141,7 @@ def test_a_damaged_file_is_refused_in_one_line_that_names_it(tmp_path):
     ("field", "value", "message"),
     [
         ("magic", np.array("other"), "no magic 'terapixel-map'"),
-        ("version", np.array(2), "format version 2, this program reads 1"),
+        ("version", np.array(1), "format version 1, this program reads 2"),
         ("lane_centre_offsets", np.array([0, 3, 4]), "lane_centre: offsets do not fit"),
         ("lane_left", None, "lane_left"),
     ],
@@ -143,6 +176,15 @@ def test_a_missing_file_and_a_wrong_suffix_are_named(tmp_path):
         load_map(tmp_path / "absent.npz")
     with pytest.raises(ValueError, match=r"ends in \.npz"):
         two_lanes().save(tmp_path / "map.zip")
+
+
+def test_only_keeps_lanes_of_a_kind_and_renumbers_what_names_them():
+    road_map = change(lane=0, kind=LaneKind.BIKE)
+    driving = road_map.only(LaneKind.DRIVING).validate()
+    assert [lane.source for lane in driving.lanes] == ["road 1"]
+    assert driving.lanes[0].predecessors == ()
+    assert [line.lanes for line in driving.stop_lines] == [(0,)]  # the one across the bicycle lane alone is gone
+    assert road_map.only(LaneKind.DRIVING, LaneKind.BIKE) is road_map
 
 
 def test_load_map_makes_procedural_towns():

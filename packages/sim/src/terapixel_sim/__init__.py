@@ -5,10 +5,12 @@ Nothing is started at import; Taichi starts with the first `Simulator`.
 
 from .camera import Appearance, Camera, CameraRig
 from .config import ConditionConfig, ObservationConfig, RewardConfig, RouteConfig, SimConfig, SpawnConfig
-from .layout import AgentCol, Condition, Event, SlotCol, Status, WorldCol
-from .maps.road_map import Lane, Marking, RoadMap, Turn, load_map
+from .layout import AgentCol, AgentKind, Condition, Event, LightColour, SlotCol, Status, WorldCol
+from .maps.road_map import Crosswalk, Lane, LaneKind, Marking, Obstacle, RoadMap, Signal, StopLine, Turn
+from .maps.sources import load_map
 from .observation import describe
 from .rigs import get_rig
+from .scenario import Scenario, Tracks, load_scenario
 from .simulator import INTERFACE, Simulator
 
 __version__ = "0.1.0"
@@ -16,26 +18,36 @@ __version__ = "0.1.0"
 __all__ = [
     "INTERFACE",
     "AgentCol",
+    "AgentKind",
     "Appearance",
     "Camera",
     "CameraRig",
     "Condition",
     "ConditionConfig",
+    "Crosswalk",
     "Event",
     "Lane",
+    "LaneKind",
+    "LightColour",
     "Marking",
     "ObservationConfig",
+    "Obstacle",
     "RewardConfig",
     "RoadMap",
     "RouteConfig",
+    "Scenario",
+    "Signal",
     "SimConfig",
     "Simulator",
     "SlotCol",
     "SpawnConfig",
     "Status",
+    "StopLine",
+    "Tracks",
     "Turn",
     "WorldCol",
     "describe",
     "get_rig",
     "load_map",
+    "load_scenario",
 ]

@@ -5,8 +5,8 @@ coarse texel. Road covers terrain; paint (white, yellow, edge) covers road. Leve
 six levels doubles them. Levels are cut into tiles of 16 x 16 texels; all tiles that are nothing but terrain, or
 nothing but road, share one. Outside a map everything is terrain.
 
-The road is the union of all lanes and of what closed road edges enclose. Heights are left out: where roads cross on two
-levels, both are drawn on one ground.
+The road is the union of all lanes of asphalt and of what closed road edges enclose. Heights are left out: where roads
+cross on two levels, both are drawn on one ground.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from .coverage import Array, Cells, area_cells, dash_pieces, strip_cells
 from .kernels.render_math import LEVELS, TEXEL_M, TILE, MapHead
-from .maps.road_map import RoadMap
+from .maps.road_map import ASPHALT, RoadMap
 
 
 class Surface(IntEnum):
@@ -129,7 +129,7 @@ def _cells(points: Array, corner: Array) -> Array:
 def _lane_area(road_map: RoadMap, corner: Array) -> Cells:
     """Edges of the quads between the boundaries of every lane, each wound counter-clockwise however it bends."""
     start, end, weight = [], [], []
-    for lane in road_map.lanes:
+    for lane in (lane for lane in road_map.lanes if lane.kind in ASPHALT):
         left, right = _cells(lane.left, corner), _cells(lane.right, corner)
         d1, d2 = left[1:] - right[:-1], right[1:] - left[:-1]
         turn = np.sign(d2[:, 0] * d1[:, 1] - d2[:, 1] * d1[:, 0])  # the diagonals' cross product is twice the area

@@ -115,6 +115,24 @@ class Status(IntEnum):
     TIMED_OUT = 5  # still driving when its world ended; solid and drawn until the reset
 
 
+class AgentKind(IntEnum):
+    """What an agent is; each has its own size, limits and dynamics."""
+
+    CAR = 0
+    TRUCK = 1  # and buses
+    CYCLIST = 2  # and motorcyclists
+    PEDESTRIAN = 3
+
+
+class LightColour(IntEnum):
+    """What a signal shows."""
+
+    UNKNOWN = 0
+    RED = 1
+    YELLOW = 2
+    GREEN = 3
+
+
 class Event(IntFlag):
     """What happened to an agent in a step."""
 

@@ -20,7 +20,8 @@ from .kernels.spawn import reset as spawn
 from .kernels.step import StepParams, step
 from .layout import AgentCol, Condition, SlotCol, WorldCol
 from .maps.bank import MapBank, build_bank
-from .maps.road_map import RoadMap, load_map
+from .maps.road_map import RoadMap
+from .maps.sources import load_map
 from .observation import ObservationBuffers, sensors
 from .renderer import Renderer
 

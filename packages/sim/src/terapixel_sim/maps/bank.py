@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import shapely
@@ -17,7 +17,7 @@ from ..layout import CellInt, EdgeCol, Head, LaneFloat, LaneInt, MapFloat, MapIn
 from .centre_lines import centre_line
 from .edges import drivable_edges
 from .grid import CELL_M, NEAR_CELL_M, make_grid
-from .road_map import Points, RoadMap
+from .road_map import LaneKind, Points, RoadMap
 from .slots import spawn_slots
 
 REACH_M = 1000.0
@@ -80,7 +80,7 @@ class MapBank:
 def build_bank(maps: Sequence[RoadMap], config: SimConfig, device: str | torch.device = "cpu") -> MapBank:
     """Lay out maps for the kernels.
 
-    A map without edges gets the boundary of its lanes.
+    A map without edges gets the boundary of its lanes. The bank holds driving lanes alone, numbered anew.
 
     Args:
         maps: one or more maps.
@@ -96,7 +96,7 @@ def build_bank(maps: Sequence[RoadMap], config: SimConfig, device: str | torch.d
     rows: dict[Head, list[NDArray[np.generic]]] = {h: [] for h in (*_INT_TABLES, *_FLOAT_TABLES)}
     sizes = dict.fromkeys(rows, 0)
     for road_map in maps:
-        for head, table in _map_tables(road_map.validate(), config, sizes).items():
+        for head, table in _map_tables(_driving(road_map.validate()), config, sizes).items():
             rows[head].append(table)
             sizes[head] += len(table)
 
@@ -262,6 +262,14 @@ def segment_rows(points: Points, lane: NDArray[np.int64]) -> Points:
     return rows
 
 
+def _driving(road_map: RoadMap) -> RoadMap:
+    """The map's driving lanes, within edges that all lanes of asphalt count for."""
+    driving = road_map.only(LaneKind.DRIVING)
+    if not driving.lanes:
+        raise ValueError(f"map {road_map.name}: expected at least one driving lane, got lanes of other kinds alone")
+    return replace(driving, edges=road_map.edges or drivable_edges(road_map.lanes))
+
+
 def _motion_reach(config: SimConfig) -> float:
     """Distance from its present centre that any part of a car was within during a step [m].
 
@@ -275,7 +283,7 @@ def _motion_reach(config: SimConfig) -> float:
 def _rings(road_map: RoadMap) -> list[Points]:
     """The map's edges, rounded as the kernels see them, without points that coincide then."""
     rings = []
-    for i, edge in enumerate(road_map.edges or drivable_edges(road_map.lanes)):
+    for i, edge in enumerate(road_map.edges):
         if not np.array_equal(edge[0], edge[-1]):
             raise ValueError(
                 f"map {road_map.name}: edge {i} is open; expected closed rings, or no edges for the lanes' boundary"

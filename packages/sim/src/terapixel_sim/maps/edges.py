@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 from shapely.geometry.base import BaseGeometry
 from shapely.geometry.polygon import orient
 
-from .road_map import Lane, Points
+from .road_map import ASPHALT, Lane, Points
 
 SEAM_M = 0.03
 """Gaps up to twice this wide between neighbouring areas are closed [m]."""
@@ -40,7 +40,7 @@ def drivable_area(lanes: Iterable[Lane], areas: Iterable[Points] = ()) -> BaseGe
     borders stay where they are. Roads on different levels merge where they cross.
 
     Args:
-        lanes: lanes; each covers what lies between its left and right boundary.
+        lanes: lanes; each of `ASPHALT` covers what lies between its left and right boundary, others nothing.
         areas: further polygons [n, 2 or 3] in order, open or closed, such as junction corners or parking bays.
 
     Returns:
@@ -49,7 +49,7 @@ def drivable_area(lanes: Iterable[Lane], areas: Iterable[Points] = ()) -> BaseGe
     Raises:
         ValueError: nothing to unite.
     """
-    parts: list[BaseGeometry] = [_lane_polygon(lane) for lane in lanes]
+    parts: list[BaseGeometry] = [_lane_polygon(lane) for lane in lanes if lane.kind in ASPHALT]
     parts += [shapely.make_valid(shapely.Polygon(np.asarray(a, dtype=np.float64)[:, :2])) for a in areas]
     if not parts:
         raise ValueError("drivable_area: expected at least one lane or area, got none")

@@ -1,18 +1,14 @@
-"""The one road map type: lanes, markings and edges in 3-D, with a versioned `.npz` file format.
+"""The one road map type: lanes, paint, edges, signals and obstacles in 3-D.
 
-Frame: x east, y north, z up [m]. A lane's points run in its direction of travel.
+Frame: x east, y north, z up [m], angles counter-clockwise from x [rad]. A lane's points run in its direction of travel.
 """
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +16,22 @@ from numpy.typing import NDArray
 Points = NDArray[np.float64]
 """A polyline, float64 [n, 3]: x, y, z [m]."""
 
-
-MAGIC = "terapixel-map"
-VERSION = 1
-"""Of the `.npz` format."""
 LINK_GAP_M = 1.0
 """A lane begins no farther than this from the end of one that leads into it; a route would jump."""
+
+
+class LaneKind(IntEnum):
+    """Who a lane is for. Cars drive on DRIVING lanes alone."""
+
+    DRIVING = 0
+    BUS = 1
+    BIKE = 2
+    WALK = 3
+    PARKING = 4
+
+
+ASPHALT = frozenset({LaneKind.DRIVING, LaneKind.BUS, LaneKind.PARKING})
+"""Kinds that make up the drivable area."""
 
 
 class Turn(IntEnum):
@@ -39,7 +45,7 @@ class Turn(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """One drivable lane of one direction of travel."""
+    """One lane of one direction of travel."""
 
     id: int
     """Its index in `RoadMap.lanes`."""
@@ -62,6 +68,7 @@ class Lane:
     junction: int = -1
     """Junction the lane is part of, or -1."""
     turn: Turn = Turn.NONE
+    kind: LaneKind = LaneKind.DRIVING
     source: str = ""
     """Name in the imported file, such as `road 12 section 0 lane -1`, for messages."""
 
@@ -83,6 +90,54 @@ class Marking:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Crosswalk:
+    """Where people cross."""
+
+    polygon: Points
+    """Its corners in order [n, 3], n >= 3, the first one not repeated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    """A traffic light with its own lamps."""
+
+    position: NDArray[np.float64]
+    """Of the lamps [3]."""
+    heading: float
+    """Of the traffic that it governs; it is seen from behind that traffic's backs, it faces the other way [rad]."""
+    controller: int = 0
+    """Signals of one controller, usually a junction, take turns."""
+    group: int = 0
+    """Signals of one controller and group always show the same; the groups 0, 1, .. of a controller are green in turn."""
+    source: str = ""
+    """Name in the imported file, for messages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopLine:
+    """Where the traffic of some lanes has to stop."""
+
+    points: Points
+    """The line [n, 3], n >= 2, from the left of the traffic to its right."""
+    lanes: tuple[int, ...]
+    """Lanes that it crosses or that end at it."""
+    signal: int = -1
+    """The signal whose red holds the traffic, an index in `RoadMap.signals`; -1 for a sign."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Obstacle:
+    """A box that never moves."""
+
+    position: NDArray[np.float64]
+    """Middle of its bottom [3]."""
+    yaw: float
+    size: NDArray[np.float64]
+    """Length, width, height [3] [m]."""
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RoadMap:
     """A whole map. Immutable; `validate()` has passed for every map that the package hands out."""
 
@@ -92,7 +147,11 @@ class RoadMap:
     edges: tuple[Points, ...] = ()
     """Boundary of the union of drivable areas: polylines [n, 3] with the drivable side on the left; closed where
     first == last."""
-    notes: tuple[str, ...] = field(default=())
+    crosswalks: tuple[Crosswalk, ...] = ()
+    signals: tuple[Signal, ...] = ()
+    stop_lines: tuple[StopLine, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    notes: tuple[str, ...] = ()
     """What an importer skipped, with counts."""
 
     def validate(self) -> RoadMap:
@@ -111,46 +170,91 @@ class RoadMap:
         for lane in self.lanes:
             self._check_links(lane)
         for i, marking in enumerate(self.markings):
-            where = f"map {self.name}: marking {i}"
-            _check_points(marking.points, f"{where}: points")
-            if marking.colour not in ("white", "yellow"):
-                raise ValueError(f"{where}: colour: expected white or yellow, got {marking.colour!r}")
-            for name in ("width", "dash", "gap"):
-                value = getattr(marking, name)
-                if not (np.isfinite(value) and value >= 0) or (name == "width" and value == 0):
-                    raise ValueError(f"{where}: {name}: expected a finite length >= 0 (width > 0), got {value!r}")
+            self._check_marking(f"map {self.name}: marking {i}", marking)
         for i, edge in enumerate(self.edges):
             _check_points(edge, f"map {self.name}: edge {i}")
+        for i, crosswalk in enumerate(self.crosswalks):
+            _check_points(crosswalk.polygon, f"map {self.name}: crosswalk {i}: polygon", least=3)
+        for i, signal in enumerate(self.signals):
+            self._check_signal(f"map {self.name}: signal {i} ({signal.source or 'no source'})", signal)
+        for i, stop_line in enumerate(self.stop_lines):
+            self._check_stop_line(f"map {self.name}: stop line {i}", stop_line)
+        for i, obstacle in enumerate(self.obstacles):
+            self._check_obstacle(f"map {self.name}: obstacle {i} ({obstacle.source or 'no source'})", obstacle)
         return self
 
+    def only(self, *kinds: LaneKind) -> RoadMap:
+        """The map with lanes of these kinds alone, numbered anew; links and stop lines of the others are left out."""
+        if all(lane.kind in kinds for lane in self.lanes):
+            return self
+        kept = [lane for lane in self.lanes if lane.kind in kinds]
+        new = {lane.id: i for i, lane in enumerate(kept)}
+
+        def renumber(ids: Sequence[int]) -> tuple[int, ...]:
+            return tuple(new[i] for i in ids if i in new)
+
+        lanes = tuple(
+            replace(
+                lane,
+                id=i,
+                successors=renumber(lane.successors),
+                predecessors=renumber(lane.predecessors),
+                left_neighbour=new.get(lane.left_neighbour, -1),
+                right_neighbour=new.get(lane.right_neighbour, -1),
+            )
+            for i, lane in enumerate(kept)
+        )
+        lines = [replace(line, lanes=renumber(line.lanes)) for line in self.stop_lines]
+        return replace(self, lanes=lanes, stop_lines=tuple(line for line in lines if line.lanes))
+
     def save(self, path: str | Path) -> None:
-        """Write the map as `.npz` (format version 1): ragged arrays end to end with their offsets, no pickle.
+        """Write the map as `.npz`, see `map_file`.
 
         Raises:
             ValueError: `path` does not end in `.npz`, or the map is not valid.
         """
-        if Path(path).suffix != ".npz":
-            raise ValueError(f"{path}: expected a file name that ends in .npz")
-        self.validate()
-        ints = [(a.left_neighbour, a.right_neighbour, a.junction, int(a.turn)) for a in self.lanes]
-        arrays: dict[str, Any] = {
-            "magic": np.array(MAGIC),
-            "version": np.array(VERSION),
-            "name": np.array(self.name),
-            "notes": np.array(self.notes, dtype=np.str_),
-            "lane_ints": np.array(ints, dtype=np.int64),
-            "lane_limit": np.array([a.speed_limit for a in self.lanes], dtype=np.float64),
-            "lane_source": np.array([a.source for a in self.lanes], dtype=np.str_),
-            "marking_floats": np.array([(m.width, m.dash, m.gap) for m in self.markings], np.float64).reshape(-1, 3),
-            "marking_colour": np.array([m.colour for m in self.markings], dtype=np.str_),
-        }
-        for name in ("centre", "left", "right"):
-            _pack(arrays, f"lane_{name}", [getattr(a, name) for a in self.lanes])
-        for name in ("successors", "predecessors"):
-            _pack(arrays, f"lane_{name}", [np.array(getattr(a, name), dtype=np.int64) for a in self.lanes])
-        _pack(arrays, "marking_points", [m.points for m in self.markings])
-        _pack(arrays, "edge_points", self.edges)
-        np.savez_compressed(path, **arrays)
+        from .map_file import save_map
+
+        save_map(self.validate(), Path(path))
+
+    def _check_marking(self, where: str, marking: Marking) -> None:
+        _check_points(marking.points, f"{where}: points")
+        if marking.colour not in ("white", "yellow"):
+            raise ValueError(f"{where}: colour: expected white or yellow, got {marking.colour!r}")
+        for name in ("width", "dash", "gap"):
+            value = getattr(marking, name)
+            if not (np.isfinite(value) and value >= 0) or (name == "width" and value == 0):
+                raise ValueError(f"{where}: {name}: expected a finite length >= 0 (width > 0), got {value!r}")
+
+    def _check_signal(self, where: str, signal: Signal) -> None:
+        _check_triple(signal.position, f"{where}: position")
+        if not np.isfinite(signal.heading):
+            raise ValueError(f"{where}: heading: expected a finite angle, got {signal.heading!r}")
+        for name in ("controller", "group"):
+            if getattr(signal, name) < 0:
+                raise ValueError(f"{where}: {name}: expected a number >= 0, got {getattr(signal, name)}")
+
+    def _check_stop_line(self, where: str, line: StopLine) -> None:
+        _check_points(line.points, f"{where}: points")
+        if not line.lanes or len(set(line.lanes)) != len(line.lanes):
+            raise ValueError(f"{where}: lanes: expected distinct lanes, at least one, got {line.lanes}")
+        for i, lane in enumerate(line.lanes):
+            if not 0 <= lane < len(self.lanes):
+                raise ValueError(
+                    f"{where}: lanes[{i}]: lane {lane} does not exist; lanes are 0 to {len(self.lanes) - 1}"
+                )
+        if not -1 <= line.signal < len(self.signals):
+            raise ValueError(
+                f"{where}: signal: expected -1 or a signal; there are {len(self.signals)}, got {line.signal}"
+            )
+
+    def _check_obstacle(self, where: str, obstacle: Obstacle) -> None:
+        _check_triple(obstacle.position, f"{where}: position")
+        _check_triple(obstacle.size, f"{where}: size")
+        if not (obstacle.size > 0).all():
+            raise ValueError(f"{where}: size: expected lengths > 0, got {obstacle.size.tolist()}")
+        if not np.isfinite(obstacle.yaw):
+            raise ValueError(f"{where}: yaw: expected a finite angle, got {obstacle.yaw!r}")
 
     def _check_lane(self, index: int, lane: Lane) -> None:
         where = f"map {self.name}: lane {index} ({lane.source or 'no source'})"
@@ -191,105 +295,21 @@ class RoadMap:
                 raise ValueError(f"{where}: {name}: expected -1 or another lane from 0 to {n - 1}, got {target}")
 
 
-def load_map(source: str | Path) -> RoadMap:
-    """Load a map from a file or make a procedural one.
-
-    Args:
-        source: a `.npz` file written by `RoadMap.save`, an OpenDRIVE file `.xodr` or `.xodr.gz`, or `grid:SEED` or
-            `curvy:SEED` for a procedural town, SEED a non-negative integer.
-
-    Raises:
-        ValueError: an unknown kind of source, or a file that is damaged or not valid.
-        FileNotFoundError: no such file.
-    """
-    text = str(source)
-    kind, _, seed = text.partition(":")
-    if kind in ("grid", "curvy") and seed.isascii() and seed.isdigit():
-        from . import procedural
-
-        return (procedural.grid_town if kind == "grid" else procedural.curvy_town)(int(seed))
-    if text.endswith((".npz", ".xodr", ".xodr.gz")) and not Path(source).is_file():
-        raise FileNotFoundError(f"map {text!r}: no such file")
-    if text.endswith(".npz"):
-        return _load_npz(Path(source))
-    if text.endswith((".xodr", ".xodr.gz")):
-        from .opendrive import load_opendrive
-
-        return load_opendrive(Path(source)).validate()
-    raise ValueError(
-        f"map {text!r}: expected a file .npz, .xodr or .xodr.gz, or grid:SEED or curvy:SEED with a non-negative integer"
-    )
+def _check_triple(values: NDArray[np.float64], where: str) -> None:
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape != (3,):
+        raise ValueError(
+            f"{where}: expected a float64 array [3], got {getattr(values, 'shape', type(values).__name__)}"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError(f"{where}: expected finite numbers, got {values.tolist()}")
 
 
-def _load_npz(path: Path) -> RoadMap:
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such map file")
-    try:
-        with path.open("rb") as stream, zipfile.ZipFile(stream) as archive:
-            data = {Path(name).stem: np.lib.format.read_array(archive.open(name)) for name in archive.namelist()}
-        if "magic" not in data or str(data["magic"]) != MAGIC:
-            raise ValueError(f"not a map file (no magic {MAGIC!r})")
-        if int(data["version"]) != VERSION:
-            raise ValueError(f"format version {int(data['version'])}, this program reads {VERSION}")
-        road_map = _unpack_map(data)
-    except (ValueError, TypeError, LookupError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path}: damaged or foreign map file: {' '.join(str(error).split())}") from None
-    return road_map.validate()
-
-
-def _unpack_map(data: dict[str, Any]) -> RoadMap:
-    ints, limits, sources = data["lane_ints"], data["lane_limit"], data["lane_source"]
-    n = len(ints)
-    lanes = {k: _unpack(data, f"lane_{k}", n) for k in ("centre", "left", "right", "successors", "predecessors")}
-    floats, colours = data["marking_floats"], data["marking_colour"]
-    lines = _unpack(data, "marking_points", len(floats))
-    return RoadMap(
-        name=str(data["name"]),
-        lanes=tuple(
-            Lane(
-                id=i,
-                centre=lanes["centre"][i],
-                left=lanes["left"][i],
-                right=lanes["right"][i],
-                speed_limit=float(limits[i]),
-                successors=tuple(lanes["successors"][i].tolist()),
-                predecessors=tuple(lanes["predecessors"][i].tolist()),
-                left_neighbour=int(ints[i, 0]),
-                right_neighbour=int(ints[i, 1]),
-                junction=int(ints[i, 2]),
-                turn=Turn(int(ints[i, 3])),
-                source=str(sources[i]),
-            )
-            for i in range(n)
-        ),
-        markings=tuple(
-            Marking(points=p, width=float(f[0]), colour=str(c), dash=float(f[1]), gap=float(f[2]))
-            for p, f, c in zip(lines, floats, colours, strict=True)
-        ),
-        edges=tuple(_unpack(data, "edge_points", None)),
-        notes=tuple(str(note) for note in data["notes"]),
-    )
-
-
-def _pack(arrays: dict[str, Any], name: str, rows: Sequence[NDArray[Any]]) -> None:
-    arrays[f"{name}_offsets"] = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    arrays[name] = np.concatenate(rows) if rows else np.zeros((0, 3))
-
-
-def _unpack(data: dict[str, Any], name: str, count: int | None) -> list[NDArray[Any]]:
-    offsets, flat = data[f"{name}_offsets"], data[name]
-    fits = offsets[0] == 0 and offsets[-1] == len(flat) and (np.diff(offsets) >= 0).all()
-    if not fits or (count is not None and len(offsets) != count + 1):
-        raise ValueError(f"{name}: offsets do not fit")
-    return [flat[a:b] for a, b in pairwise(offsets)]
-
-
-def _check_points(points: Points, where: str) -> None:
+def _check_points(points: Points, where: str, least: int = 2) -> None:
     if not isinstance(points, np.ndarray) or points.dtype != np.float64 or points.ndim != 2 or points.shape[1] != 3:
         shape = getattr(points, "shape", type(points).__name__)
         raise ValueError(f"{where}: expected a float64 array [n, 3], got {shape}")
-    if len(points) < 2:
-        raise ValueError(f"{where}: expected at least 2 points, got {len(points)}")
+    if len(points) < least:
+        raise ValueError(f"{where}: expected at least {least} points, got {len(points)}")
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if bad.size:
         raise ValueError(f"{where}[{bad[0]}]: expected finite numbers, got {points[bad[0]].tolist()}")

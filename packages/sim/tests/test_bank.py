@@ -61,7 +61,7 @@ def array(bank: MapBank, head: Head) -> np.ndarray:
 def test_a_straight_road_by_hand():
     bank = build_bank([straight_map(100.0, 2)], CONFIG, "cpu")
     assert (bank.ints.dtype, bank.floats.dtype) == (torch.int32, torch.float32)
-    assert array(bank, Head.LANES).tolist() == [[0, 14, 0, 1, -1, -1, 0], [14, 14, 1, 0, -1, -1, 0]]
+    assert array(bank, Head.LANES).tolist() == [[0, 14, 0, 1, -1, -1, 0, 0, 0], [14, 14, 1, 0, -1, -1, 0, 0, 0]]
     lanes = array(bank, Head.F_LANES)
     assert np.allclose(lanes, [[50.0, 50 / 13, 10.0, 50.0], [50.0, 50 / 13, 11.0, 0.0]])
     points = array(bank, Head.F_POINTS)

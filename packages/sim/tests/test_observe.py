@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from terapixel_sim.config import CONDITION_BOUNDS, ObservationConfig, RouteConfig, SimConfig
 from terapixel_sim.kernels.observe import ObserveParams
+from terapixel_sim.kernels.observe_rows import ObserveCol
 from terapixel_sim.layout import AgentCol, SlotCol, Status, WorldCol
 from terapixel_sim.observation import (
     COLUMNS,
@@ -252,7 +253,7 @@ def test_describe_names_every_column_once_and_observations_lie_in_range():
 def test_params_scale_the_bounds_of_each_coefficient_to_one():
     values = ObserveParams.from_config(CONFIG, "cpu").values
     for c, (name, (low, high)) in enumerate(CONDITION_BOUNDS.items()):
-        factor, summand = values[2 + 2 * c : 4 + 2 * c].tolist()
+        factor, summand = values[ObserveCol.CONDITION + 2 * c :][:2].tolist()
         low, high = (math.log(low), math.log(high)) if name.startswith("gain") else (low, high)
         assert low * factor + summand == pytest.approx(-1, abs=1e-5)
         assert high * factor + summand == pytest.approx(1, abs=1e-5)

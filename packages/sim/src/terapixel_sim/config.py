@@ -163,6 +163,21 @@ class RewardConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LightConfig:
+    """How traffic lights change: each group of a controller is green in turn, then yellow, then all are red."""
+
+    green_s: tuple[float, float] = (6.0, 15.0)
+    """Drawn for each group and episode."""
+    yellow_s: float = 3.0
+    all_red_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "green_s", _pair("lights.green_s", self.green_s, 0.5, 1000.0))
+        _number("lights.yellow_s", self.yellow_s, 0.0, 100.0)
+        _number("lights.all_red_s", self.all_red_s, 0.0, 100.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ObservationConfig:
     """How much an agent sees of each kind; see docs/interface.md for the columns."""
 
@@ -174,6 +189,8 @@ class ObservationConfig:
     """Distances ahead along the route at which its centre line is sampled."""
     manoeuvre_m: float = 60.0
     """How far ahead the next junction is announced."""
+    light_m: float = 100.0
+    """How far ahead along the route traffic lights are seen."""
 
     def __post_init__(self) -> None:
         for name in ("partners", "lanes", "edges"):
@@ -181,6 +198,7 @@ class ObservationConfig:
             _check(isinstance(value, int) and 1 <= value <= 256, f"observation.{name}", value, "1 to 256")
         _number("observation.partner_radius_m", self.partner_radius_m, 1.0, 500.0)
         _number("observation.manoeuvre_m", self.manoeuvre_m, 1.0, 500.0)
+        _number("observation.light_m", self.light_m, 1.0, 500.0)
         points = tuple(float(p) for p in self.route_points_m)
         ok = len(points) >= 1 and all(p >= 0 for p in points) and list(points) == sorted(points)
         _check(ok, "observation.route_points_m", self.route_points_m, "one or more ascending distances")
@@ -203,6 +221,7 @@ class SimConfig:
     route: RouteConfig = field(default_factory=RouteConfig)
     condition: ConditionConfig = field(default_factory=ConditionConfig)
     rewards: RewardConfig = field(default_factory=RewardConfig)
+    lights: LightConfig = field(default_factory=LightConfig)
     observation: ObservationConfig = field(default_factory=ObservationConfig)
 
     def __post_init__(self) -> None:

@@ -155,6 +155,7 @@ class Stream(IntEnum):
     CONDITION = 5
     DRAW = 6
     MAP = 7
+    LIGHTS = 8
 
 
 class Head(IntEnum):
@@ -176,15 +177,24 @@ class Head(IntEnum):
     NUM_NEAR_LANES = 9
     NUM_NEAR_EDGES = 10
     SLOT_LANE = 11  # [S] lane of each spawn slot
-    F_MAPS = 12  # [M, len(MapFloat)]
-    F_LANES = 13  # [L, len(LaneFloat)]
-    F_POINTS = 14  # [P, len(PointCol)]
-    F_SEGMENTS = 15  # [P, len(SegmentCol)] the segment from each point to the next of its lane; the last ones are void
-    F_EDGES = 16  # [E, len(EdgeCol)]
-    F_OBS_LANES = 17  # [.., len(ObsSegment)]
-    F_OBS_EDGES = 18  # [.., len(ObsSegment)]
-    F_SLOT_S = 19  # [S] arc length of each spawn slot on its lane [m]
-    SIZE = 20
+    STOPS = 12  # [K, len(StopInt)] stop lines that a signal governs
+    STOP_LANES = 13  # [..] lanes, by StopInt.LANE0 and NUM_LANES
+    LANE_STOPS = 14  # [..] stop lines in the order of their arc length, by LaneInt.STOP0 and NUM_STOPS
+    NEAR_STOPS = (
+        15  # [N + M] where each near cell's list begins in STOP_ITEMS, then, for each map, where its last one ends
+    )
+    STOP_ITEMS = 16  # [..] stop lines that a centre in the cell may just have crossed
+    F_MAPS = 17  # [M, len(MapFloat)]
+    F_LANES = 18  # [L, len(LaneFloat)]
+    F_POINTS = 19  # [P, len(PointCol)]
+    F_SEGMENTS = 20  # [P, len(SegmentCol)] the segment from each point to the next of its lane; the last ones are void
+    F_EDGES = 21  # [E, len(EdgeCol)]
+    F_OBS_LANES = 22  # [.., len(ObsSegment)]
+    F_OBS_EDGES = 23  # [.., len(ObsSegment)]
+    F_SLOT_S = 24  # [S] arc length of each spawn slot on its lane [m]
+    F_STOPS = 25  # [K, len(StopFloat)]
+    F_LANE_STOPS = 26  # [..] arc length of each LANE_STOPS on its lane [m]
+    SIZE = 27
 
 
 class CellInt(IntEnum):
@@ -209,6 +219,7 @@ class MapInt(IntEnum):
     NEAR_NX = 7  # the coarser grid of NEAR_LANES and NEAR_EDGES, from the same corner
     NEAR_NY = 8
     NEAR0 = 9
+    NUM_STOPS = 10
 
 
 class MapFloat(IntEnum):
@@ -218,6 +229,11 @@ class MapFloat(IntEnum):
     ORIGIN_Y = 1
     CELL = 2  # side of a cell [m]
     NEAR_CELL = 3  # side of a cell of NEAR_LANES and NEAR_EDGES [m]
+    GREEN_LOW = 4  # range of a green phase [s], as configured; so are the next two
+    GREEN_HIGH = 5
+    YELLOW = 6
+    ALL_RED = 7
+    DT = 8  # of a step [s]
 
 
 class LaneInt(IntEnum):
@@ -230,6 +246,8 @@ class LaneInt(IntEnum):
     LEFT = 4  # neighbour that may be changed into, or -1
     RIGHT = 5
     TURN = 6  # maps.road_map.Turn
+    STOP0 = 7  # in LANE_STOPS
+    NUM_STOPS = 8
 
 
 class LaneFloat(IntEnum):
@@ -239,6 +257,27 @@ class LaneFloat(IntEnum):
     SPACING = 1  # [m]
     LIMIT = 2  # speed limit [m/s]
     REACH = 3  # longest way on from this lane's end over successors, capped at 1000 [m]
+
+
+class StopInt(IntEnum):
+    """Integers of a stop line that a signal governs."""
+
+    CONTROLLER = 0  # number of the signal's controller within the map
+    GROUP = 1  # its group, from 0
+    NUM_GROUPS = 2  # of the controller, at least 2: while the last one is green all signals of a lone group are red
+    LANE0 = 3  # in STOP_LANES
+    NUM_LANES = 4
+
+
+class StopFloat(IntEnum):
+    """A stop line that a signal governs."""
+
+    X = 0  # its middle [m]
+    Y = 1
+    Z = 2
+    COS = 3  # of the traffic's heading, at right angles to the line
+    SIN = 4
+    HALF = 5  # half its length [m]
 
 
 class PointCol(IntEnum):

@@ -87,6 +87,18 @@ class EdgeObs(IntEnum):
     SIN = 5
 
 
+class LightObs(IntEnum):
+    """Columns of `lights`."""
+
+    X0 = 0
+    Y0 = 1
+    X1 = 2
+    Y1 = 3
+    RED = 4
+    YELLOW = 5
+    GREEN = 6
+
+
 class ProprioObs(IntEnum):
     """Columns of `proprio`."""
 
@@ -158,6 +170,15 @@ COLUMNS: dict[str, dict[str, tuple[str, float, str]]] = {
         "COS": ("", 1.0, "cosine of its direction minus yaw; the road lies on its left"),
         "SIN": ("", 1.0, "sine of its direction minus yaw"),
     },
+    "lights": {
+        "X0": ("m", 50.0, "left end of the stop line in the ego frame"),
+        "Y0": ("m", 50.0, "left end of the stop line in the ego frame"),
+        "X1": ("m", 50.0, "right end of the stop line in the ego frame"),
+        "Y1": ("m", 50.0, "right end of the stop line in the ego frame"),
+        "RED": ("", 1.0, "1 if it shows red"),
+        "YELLOW": ("", 1.0, "1 if it shows yellow"),
+        "GREEN": ("", 1.0, "1 if it shows green; none of the three is 1 where the colour is not known"),
+    },
     "proprio": {
         "SPEED": ("m/s", 20.0, "signed speed"),
         "STEER": ("rad", 0.55, "front wheel angle, positive left"),
@@ -184,16 +205,6 @@ GAINS = ("gain_throttle", "gain_steer", "gain_accel", "gain_speed")
 LIGHTS = 4
 """Rows of `lights`."""
 
-_LIGHT_COLUMNS = {
-    "X0": ("m", 50.0, "left end of the stop line in the ego frame"),
-    "Y0": ("m", 50.0, "left end of the stop line in the ego frame"),
-    "X1": ("m", 50.0, "right end of the stop line in the ego frame"),
-    "Y1": ("m", 50.0, "right end of the stop line in the ego frame"),
-    "Z": ("m", 10.0, "height minus the ego's"),
-    "TYPE": ("", 1.0, "kind of control"),
-    "STATE": ("", 1.0, "what it shows"),
-}
-
 _RANGES: dict[str, tuple[float, float]] = {
     "SPEED": (-2.0, 30.0),
     "ACCEL": (-5.0, 3.75),
@@ -210,6 +221,9 @@ _RANGES: dict[str, tuple[float, float]] = {
     "WIDTH": (0.0, math.inf),
     "LIMIT": (0.0, math.inf),
     "LANE_LIMIT": (0.0, math.inf),
+    "RED": (0.0, 1.0),
+    "YELLOW": (0.0, 1.0),
+    "GREEN": (0.0, 1.0),
 }
 """Limits of a column in its unit, where it has any; cosines and sines are known by name."""
 
@@ -265,7 +279,7 @@ def describe() -> list[Column]:
     """
     rows = [
         Column(leaf, name, unit, scale, *_range(leaf, name), meaning)
-        for leaf, columns in {**COLUMNS, "lights": _LIGHT_COLUMNS}.items()
+        for leaf, columns in COLUMNS.items()
         for name, (unit, scale, meaning) in columns.items()
     ]
     for name, (low, high) in CONDITION_BOUNDS.items():
@@ -301,7 +315,7 @@ class _Place(NamedTuple):
 class ObservationBuffers:
     """The memory behind one batch: one float and one byte tensor, of which every leaf is a contiguous view.
 
-    A fresh buffer is zero. `lights` stay zero and masked, for no map has signals yet.
+    A fresh buffer is zero.
 
     Attributes:
         floats: f32 1-D; bytes: u8 1-D; what kernels write.
@@ -328,7 +342,7 @@ class ObservationBuffers:
             Leaf.PARTNERS: (config.partners, len(PartnerObs)),
             Leaf.LANES: (config.lanes, len(LaneObs)),
             Leaf.EDGES: (config.edges, len(EdgeObs)),
-            Leaf.LIGHTS: (LIGHTS, len(_LIGHT_COLUMNS)),
+            Leaf.LIGHTS: (LIGHTS, len(LightObs)),
             Leaf.CONDITION: (len(CONDITION_BOUNDS),),
             Leaf.DRAW: (2,),
             Leaf.COMMAND: (num_goals, 2),

@@ -114,7 +114,7 @@ class Simulator:
         self._world[:, WorldCol.DONE] = 1
         self._all_worlds = torch.ones(num_worlds, dtype=torch.uint8, device=device)
         self._spawn_params = SpawnParams.from_config(config, device)
-        self._step_params = StepParams.from_config(config, device)
+        self._step_params = StepParams.from_config(config, device, seed)
         self._observe_params = ObserveParams.from_config(config, device)
         self._renderers: list[Renderer] = []
         self._images: list[dict[str, Tensor]] = [{}, {}]

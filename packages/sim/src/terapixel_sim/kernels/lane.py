@@ -74,6 +74,20 @@ def cell_at(bank_i: ti.template(), bank_f: ti.template(), map_id: ti.i32, x: ti.
 
 
 @ti.func
+def near_cell(bank_i: ti.template(), bank_f: ti.template(), map_id: ti.i32, x: ti.f32, y: ti.f32) -> ti.i32:
+    """The map's near cell that holds (x, y), or the nearest one from outside the grid."""
+    record = bank_i[Head.MAPS] + map_id * MAP_INTS
+    frame = bank_i[Head.F_MAPS] + map_id * MAP_FLOATS
+    nx = bank_i[record + MapInt.NEAR_NX]
+    ny = bank_i[record + MapInt.NEAR_NY]
+    side = bank_f[frame + MapFloat.NEAR_CELL]
+    # clipped as floats first: a far away float has no integer
+    ix = ti.min(ti.max((x - bank_f[frame + MapFloat.ORIGIN_X]) / side, 0.0), ti.cast(nx - 1, ti.f32))
+    iy = ti.min(ti.max((y - bank_f[frame + MapFloat.ORIGIN_Y]) / side, 0.0), ti.cast(ny - 1, ti.f32))
+    return bank_i[record + MapInt.NEAR0] + ti.cast(iy, ti.i32) * nx + ti.cast(ix, ti.i32)
+
+
+@ti.func
 def sortable(value: ti.f32) -> ti.i32:
     """An integer that orders as the float does; the minimum of many is found faster among integers."""
     bits = ti.bit_cast(value, ti.i32)

@@ -12,16 +12,17 @@ from ..config import CONDITION_BOUNDS, SimConfig
 from ..layout import AgentCol, SlotCol, Status, Stream, WorldCol
 from ..observation import GAINS, Leaf, ObservationBuffers
 from ..runtime import ti
+from .lane import near_cell
 from .observe_rows import (
     MANOEUVRE,
     ObserveCol,
     begin,
     clear,
     frame5,
-    grid_cell,
     next_turn,
     observe_condition,
     observe_ego,
+    observe_lights,
     observe_partners,
     observe_pieces,
     observe_route,
@@ -44,7 +45,7 @@ class ObserveParams:
     def from_config(cls, config: SimConfig, device: torch.device | str) -> "ObserveParams":
         """Pack `config` for kernels on `device`."""
         observation = config.observation
-        values = [observation.partner_radius_m, observation.manoeuvre_m]
+        values = [observation.partner_radius_m, observation.manoeuvre_m, observation.light_m]
         for name, (low, high) in CONDITION_BOUNDS.items():
             if name in GAINS:
                 low, high = math.log(low), math.log(high)
@@ -94,9 +95,13 @@ def _observe(
                 turn = next_turn(agents, slots, bank_i, row, slot, params[ObserveCol.MANOEUVRE_M])
                 for k in range(MANOEUVRE):
                     floats[begin(offsets, Leaf.MANOEUVRE, n) + k] = ti.cast(k == turn, ti.f32)
+                far = params[ObserveCol.LIGHT_M]
+                observe_lights(
+                    agents, slots, world, bank_i, bank_f, ego, n, w, row, slot, seed, far, floats, bytes_, offsets
+                )
                 radius = params[ObserveCol.PARTNER_RADIUS]
                 observe_partners(agents, slots, ego, n, at, a, radius, floats, bytes_, offsets, partners)
-                cell = grid_cell(bank_i, bank_f, world[w, WorldCol.MAP], x, y)
+                cell = near_cell(bank_i, bank_f, world[w, WorldCol.MAP], x, y)
                 observe_pieces(bank_i, bank_f, ego, n, cell, floats, bytes_, offsets)
                 key = key_world(seed, world[w, WorldCol.ID], world[w, WorldCol.EPISODE], world[w, WorldCol.STEP])
                 key = key_agent(key, a, Stream.DRAW)
@@ -134,7 +139,7 @@ def observe(
         bank_floats: f32 [..].
         buffers: of W worlds and A agents.
         params: of the same configuration as the buffers.
-        seed: non-negative; of `draw`.
+        seed: non-negative; of `draw` and of the lights.
     """
     pad = GRAIN if agents.device.type == "cpu" else 1
     _observe(

@@ -2,17 +2,30 @@
 
 from enum import IntEnum
 
-from ..layout import AgentCol, Condition, Head, LaneInt, MapFloat, MapInt, ObsSegment, SlotCol, Status
-from ..observation import COLUMNS, MANOEUVRES, EdgeObs, EgoObs, LaneObs, Leaf, PartnerObs, ProprioObs, RouteObs
+from ..layout import AgentCol, Condition, Head, LaneInt, LightColour, ObsSegment, SlotCol, Status, StopFloat
+from ..observation import (
+    COLUMNS,
+    LIGHTS,
+    MANOEUVRES,
+    EdgeObs,
+    EgoObs,
+    LaneObs,
+    Leaf,
+    LightObs,
+    PartnerObs,
+    ProprioObs,
+    RouteObs,
+)
 from ..runtime import ti
+from .lights import STOP_FLOATS, light_colour, stop_ahead
 from .route import route_point
 from .rows import At, row_of, slot_of, some_agents
 from .walk import lane_int
 
 NUM_CONDITIONS = len(Condition)
 FIRST_GAIN = int(Condition.GAIN_THROTTLE)
-MAP_INTS, MAP_FLOATS, SEGMENT_FLOATS = len(MapInt), len(MapFloat), len(ObsSegment)
-ROUTE, PARTNER, LANE, EDGE = len(RouteObs), len(PartnerObs), len(LaneObs), len(EdgeObs)
+SEGMENT_FLOATS = len(ObsSegment)
+ROUTE, PARTNER, LANE, EDGE, LIGHT = len(RouteObs), len(PartnerObs), len(LaneObs), len(EdgeObs), len(LightObs)
 MANOEUVRE = len(MANOEUVRES)
 # factors from values to columns; a kind of quantity has one scale in all leaves
 XY, HEIGHT = 1.0 / COLUMNS["partners"]["X"][1], 1.0 / COLUMNS["partners"]["Z"][1]
@@ -30,8 +43,9 @@ class ObserveCol(IntEnum):
 
     PARTNER_RADIUS = 0
     MANOEUVRE_M = 1
-    CONDITION = 2  # 18 x (factor, summand) from a value, or the logarithm of a gain, to [-1, 1]
-    ROUTE_POINTS = 38
+    LIGHT_M = 2
+    CONDITION = 3  # 18 x (factor, summand) from a value, or the logarithm of a gain, to [-1, 1]
+    ROUTE_POINTS = 39
 
 
 @ti.func
@@ -190,6 +204,52 @@ def next_turn(
 
 
 @ti.func
+def observe_lights(
+    agents: ti.template(),
+    slots: ti.template(),
+    world: ti.template(),
+    bank_i: ti.template(),
+    bank_f: ti.template(),
+    ego: frame5,
+    n: ti.i32,
+    w: ti.i32,
+    row: ti.i32,
+    slot: ti.i32,
+    seed: ti.i32,
+    far: ti.f32,
+    floats: ti.template(),
+    bytes_: ti.template(),
+    offsets: ti.template(),
+):
+    """The next stop lines with a signal on the agent's route, at most `far` metres ahead, nearest first."""
+    o = begin(offsets, Leaf.LIGHTS, n)
+    here = agents[row + AgentCol.ROUTE_S]
+    after = here
+    count = 0
+    while count < LIGHTS and after < here + far:
+        found = stop_ahead(agents, slots, bank_i, bank_f, row, slot, after, here + far)
+        after = found.s
+        if found.stop >= 0:
+            q = bank_i[Head.F_STOPS] + found.stop * STOP_FLOATS
+            dx = bank_f[q + StopFloat.X] - ego[0]
+            dy = bank_f[q + StopFloat.Y] - ego[1]
+            half = bank_f[q + StopFloat.HALF]
+            lx = -half * bank_f[q + StopFloat.SIN]
+            ly = half * bank_f[q + StopFloat.COS]
+            colour = light_colour(bank_i, bank_f, world, w, seed, found.stop)
+            k = o + LIGHT * count
+            floats[k + LightObs.X0] = along(ego, dx + lx, dy + ly) * XY
+            floats[k + LightObs.Y0] = aside(ego, dx + lx, dy + ly) * XY
+            floats[k + LightObs.X1] = along(ego, dx - lx, dy - ly) * XY
+            floats[k + LightObs.Y1] = aside(ego, dx - lx, dy - ly) * XY
+            for c in ti.static(range(3)):  # red, yellow and green come in the same order in both
+                floats[k + LightObs.RED + c] = ti.cast(colour == LightColour.RED + c, ti.f32)
+            count += 1
+    clear(floats, o + LIGHT * count, o + LIGHT * LIGHTS)
+    set_mask(bytes_, begin(offsets, Leaf.LIGHTS_MASK, n), LIGHTS, count)
+
+
+@ti.func
 def observe_partners(
     agents: ti.template(),
     slots: ti.template(),
@@ -255,20 +315,6 @@ def observe_partners(
         floats[k + PartnerObs.VY] = vb * s * SPEED
     clear(floats, o + PARTNER * count, o + PARTNER * rows)
     set_mask(bytes_, begin(offsets, Leaf.PARTNERS_MASK, n), rows, count)
-
-
-@ti.func
-def grid_cell(bank_i: ti.template(), bank_f: ti.template(), chosen: ti.i32, x: ti.f32, y: ti.f32) -> ti.i32:
-    """The map's near cell that holds (x, y), or the nearest one from outside the grid."""
-    record = bank_i[Head.MAPS] + chosen * MAP_INTS
-    frame = bank_i[Head.F_MAPS] + chosen * MAP_FLOATS
-    nx = bank_i[record + MapInt.NEAR_NX]
-    ny = bank_i[record + MapInt.NEAR_NY]
-    side = bank_f[frame + MapFloat.NEAR_CELL]
-    # clipped as floats first: a far away float has no integer
-    ix = clip((x - bank_f[frame + MapFloat.ORIGIN_X]) / side, 0.0, ti.cast(nx - 1, ti.f32))
-    iy = clip((y - bank_f[frame + MapFloat.ORIGIN_Y]) / side, 0.0, ti.cast(ny - 1, ti.f32))
-    return bank_i[record + MapInt.NEAR0] + ti.cast(iy, ti.i32) * nx + ti.cast(ix, ti.i32)
 
 
 @ti.func

@@ -8,6 +8,7 @@ speed.
 |---|---|---|
 | collision | -(alpha + 0.1 abs(v)) | no: an event |
 | offroad | -alpha | no: an event |
+| red light | -alpha (stop_line) | no: an event |
 | goal | RewardConfig.goal; 0 at the last goal faster than the goal speed | no: an event |
 | progress | RewardConfig.progress times the metres gained | through the metres |
 | lane_align | alpha dt (min(cos th, 0) + a_vel min(v cos th, 0) + 0.0025 (1 - abs(th) / (pi/2))) | yes |
@@ -40,6 +41,11 @@ def collision_reward(weight: ti.f32, speed: ti.f32) -> ti.f32:
 
 @ti.func
 def offroad_reward(weight: ti.f32) -> ti.f32:
+    return -weight
+
+
+@ti.func
+def red_light_reward(weight: ti.f32) -> ti.f32:
     return -weight
 
 

@@ -16,6 +16,7 @@ from .rewards import (
     offroad_reward,
     overspeed_reward,
     progress_reward,
+    red_light_reward,
     reverse_reward,
     timestep_reward,
     velocity_reward,
@@ -24,7 +25,7 @@ from .rows import At, row_of, slot_of, some_agents
 
 LIVE, STOPPED, REMOVED, EMPTY = int(Status.LIVE), int(Status.STOPPED), int(Status.REMOVED), int(Status.EMPTY)
 FINISHED, TIMED_OUT = int(Status.FINISHED), int(Status.TIMED_OUT)
-COLLISION, OFFROAD = int(Event.COLLISION), int(Event.OFFROAD)
+COLLISION, OFFROAD, RED_LIGHT = int(Event.COLLISION), int(Event.OFFROAD), int(Event.RED_LIGHT)
 GOAL, FINISH = int(Event.GOAL), int(Event.FINISH)
 STOP, REMOVE, IGNORE = (float(RESPONSES.index(name)) for name in ("stop", "remove", "ignore"))
 
@@ -40,6 +41,8 @@ class Param(IntEnum):
     NUM_GOALS = 5
     GOAL = 6
     PROGRESS = 7
+    ON_RED_LIGHT = 8
+    SEED = 9  # the bits of an int32
 
 
 @ti.func
@@ -92,17 +95,23 @@ def settle_agent(
 ):
     """Reward a live agent and end it if an infraction or its last goal says so.
 
-    Of two infractions in one step only one is charged and responded to: leaving the road goes before a collision,
-    unless it is the one that is ignored. The event bits tell both.
+    Of several infractions in one step only one is charged and responded to: leaving the road goes before a collision,
+    and that before a red light, but one that is ignored goes behind one that is not. The event bits tell all.
     """
     event = slots[slot + SlotCol.EVENT]
-    on_collision = params[Param.ON_COLLISION]
-    on_offroad = params[Param.ON_OFFROAD]
-    collided = (event & COLLISION) != 0
-    left = (event & OFFROAD) != 0
-    by_collision = collided and (not left or (on_offroad == IGNORE and on_collision != IGNORE))
+    charged = 0
+    response = IGNORE
+    if (event & RED_LIGHT) != 0:
+        charged = RED_LIGHT
+        response = params[Param.ON_RED_LIGHT]
+    if (event & COLLISION) != 0 and (response == IGNORE or params[Param.ON_COLLISION] != IGNORE):
+        charged = COLLISION
+        response = params[Param.ON_COLLISION]
+    if (event & OFFROAD) != 0 and (response == IGNORE or params[Param.ON_OFFROAD] != IGNORE):
+        charged = OFFROAD
+        response = params[Param.ON_OFFROAD]
     last_goal = slots[slot + SlotCol.GOAL] == ti.cast(params[Param.NUM_GOALS], ti.i32)
-    if last_goal and not collided and not left:
+    if last_goal and charged == 0:
         event |= FINISH
     slots[slot + SlotCol.EVENT] = event
     slots[slot + SlotCol.EVER] = slots[slot + SlotCol.EVER] | event
@@ -112,13 +121,12 @@ def settle_agent(
     if (event & GOAL) != 0:
         goal_speed = agents[row + weights + Condition.GOAL_SPEED]
         total += goal_reward(params[Param.GOAL], ti.cast(last_goal, ti.i32), speed, goal_speed)
-    response = IGNORE
-    if by_collision:
+    if charged == COLLISION:
         total += collision_reward(agents[row + weights + Condition.COLLISION], speed)
-        response = on_collision
-    elif left:
+    elif charged == OFFROAD:
         total += offroad_reward(agents[row + weights + Condition.OFFROAD])
-        response = on_offroad
+    elif charged == RED_LIGHT:
+        total += red_light_reward(agents[row + weights + Condition.STOP_LINE])
     reward[n] = total
     if response != IGNORE:
         slots[slot + SlotCol.STATUS] = ti.select(response == STOP, STOPPED, REMOVED)

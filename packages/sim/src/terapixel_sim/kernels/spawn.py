@@ -15,6 +15,7 @@ from ..layout import AgentCol, Condition, Head, MapInt, SlotCol, Status, Stream,
 from ..runtime import ti
 from .geometry import wrap
 from .lane import lane_length, lane_limit, lane_point
+from .lights import GREEN, light_colour, stop_ahead
 from .locate import set_goal
 from .random import key_agent, key_world, uniform
 from .route import route_point
@@ -33,6 +34,8 @@ CORRIDOR_M, CORRIDOR_SLOPE = 3.0, 0.15
 """Half width of the corridor of the speed rule at the car, and its growth with the distance ahead."""
 BEND_M, BENDS, BEND_ACCEL = 4.0, 5, 2.5
 """Stretches of route that the speed rule looks at, how many, and the lateral acceleration [m/s2] that it allows in them."""
+LIGHT_M = 200.0
+"""How far ahead the speed rule minds a signal [m]."""
 MAP_INTS = len(MapInt)
 WHOLE_CHUNK = 512
 """Iterations that Taichi gives a CPU thread at least; a padded loop makes one world worth a thread."""
@@ -269,6 +272,27 @@ def speed_cap(agents: ti.template(), at: some_agents, a: ti.i32, brake: ti.f32, 
     return cap
 
 
+@ti.func
+def light_cap(
+    agents: ti.template(),
+    slots: ti.template(),
+    world: ti.template(),
+    bank_i: ti.template(),
+    bank_f: ti.template(),
+    row: ti.i32,
+    slot: ti.i32,
+    w: ti.i32,
+    seed: ti.i32,
+    brake: ti.f32,
+) -> ti.f32:
+    """The speed from which braking stops an agent's front short of the next stop line, unless its signal is green."""
+    cap = ti.f32(math.inf)
+    found = stop_ahead(agents, slots, bank_i, bank_f, row, slot, 0.0, LIGHT_M)
+    if found.stop >= 0 and light_colour(bank_i, bank_f, world, w, seed, found.stop) != GREEN:
+        cap = ti.sqrt(2.0 * brake * ti.max(found.s - 0.5 * agents[row + AgentCol.LENGTH], 0.0))
+    return cap
+
+
 @ti.kernel
 def _reset(
     agents: ti.types.ndarray(ti.f32, 1),
@@ -317,7 +341,8 @@ def _reset(
             at = some_agents(w * num_agents, num_agents, columns, slot_columns)
             cap = speed_cap(agents, at, a, params[SpawnCol.BRAKE], params[SpawnCol.CLEARANCE])
             row = row_of(at, a)
-            agents[row + AgentCol.SPEED] = ti.min(agents[row + AgentCol.SPEED], cap)
+            halt = light_cap(agents, slots, world, bank_i, bank_f, row, slot_of(at, a), w, seed, params[SpawnCol.BRAKE])
+            agents[row + AgentCol.SPEED] = ti.min(agents[row + AgentCol.SPEED], ti.min(cap, halt))
 
 
 def reset(
@@ -335,7 +360,8 @@ def reset(
 
     Every slot gets a live agent: a spawn slot of the world's map drawn without replacement, a small displacement from
     it, a size (length and width correlated), a route, conditioning coefficients, and a speed from which braking at
-    `SpawnConfig.brake_mps2` stops it short of everyone ahead. World `w` plays map (id + episode) mod number of maps.
+    `SpawnConfig.brake_mps2` stops it short of everyone ahead and of a signal that is not green. World `w` plays map
+    (id + episode) mod number of maps.
 
     Args:
         agents: f32 [W, A, AgentCol.ROUTE + 3 R].

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 import torch
 
 from ..config import RESPONSES, SimConfig
-from ..layout import AgentCol, Event, SlotCol, WorldCol
+from ..layout import AgentCol, Event, Head, MapInt, SlotCol, WorldCol
 from ..runtime import padding, ti
 from .dynamics import move
 from .events import WRONG_WAY_MPS, collide_pair, collide_world, leave_road, solid, swept_circle
+from .lights import run_red_lights
+from .lane import MAP_INTS
 from .locate import find_lane, find_route, reach_goals
 from .rows import At, rest_of, row_of, slot_of, some_agents
 from .settle import LIVE, Param, drive_rewards, settle
@@ -26,6 +28,7 @@ from .settle import LIVE, Param, drive_rewards, settle
 BLOCK = 16
 """Agents, or pieces of road, that a CPU computes side by side."""
 OFFROAD, WRONG_WAY, GOAL = int(Event.OFFROAD), int(Event.WRONG_WAY), int(Event.GOAL)
+RED_LIGHT = int(Event.RED_LIGHT)
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,15 @@ class StepParams:
     """f32 [len(Param)], on the simulator's device."""
 
     @classmethod
-    def from_config(cls, config: SimConfig, device: str = "cpu") -> "StepParams":
+    def from_config(cls, config: SimConfig, device: str = "cpu", seed: int = 0) -> "StepParams":
         """Pack what a step needs to know.
 
         Args:
             config: the simulator's configuration.
             device: where the kernel runs, "cpu" or "cuda".
+            seed: the simulator's, 0 to 2^31 - 1; the lights depend on it.
         """
-        collision, offroad, _ = config.responses()
+        collision, offroad, red_light = config.responses()
         values = [0.0] * len(Param)
         values[Param.DT] = config.dt_s
         # the last step is the first that reaches the limit; the tolerance forgives 0.1 + 0.2
@@ -51,10 +55,13 @@ class StepParams:
         values[Param.EARLY_RESET] = config.early_reset
         values[Param.ON_COLLISION] = RESPONSES.index(collision)
         values[Param.ON_OFFROAD] = RESPONSES.index(offroad)
+        values[Param.ON_RED_LIGHT] = RESPONSES.index(red_light)
         values[Param.NUM_GOALS] = config.route.num_goals
         values[Param.GOAL] = config.rewards.goal
         values[Param.PROGRESS] = config.rewards.progress
-        return cls(torch.tensor(values, dtype=torch.float32, device=device))
+        packed = torch.tensor(values, dtype=torch.float32)
+        packed.view(torch.int32)[Param.SEED] = seed
+        return cls(packed.to(device))
 
 
 def step(
@@ -208,6 +215,10 @@ def advance(
         distance, jerk = move(agents, action, live, at, params[Param.DT], block)
         cells, on_lane, aligned = find_lane(agents, slots, bank_i, bank_f, live, map_id, at, block)
         off = leave_road(agents, bank_i, bank_f, live, cells, on_lane, map_id, at, block)
+        red = ti.Vector.zero(ti.i32, block)
+        if bank_i[bank_i[Head.MAPS] + map_id * MAP_INTS + MapInt.NUM_STOPS] > 0:
+            seed = ti.bit_cast(params[Param.SEED], ti.i32)
+            red = run_red_lights(agents, slots, world, bank_i, bank_f, live, seed, w, at, block)
         find_route(agents, slots, bank_i, bank_f, live, distance, at, block)
         reached = reach_goals(agents, slots, bank_i, bank_f, live, num_goals, at, block)
         drive_rewards(agents, slots, reward, live, jerk, params, at, block)
@@ -215,7 +226,7 @@ def advance(
             if live[k] == 1:
                 row = row_of(at, k)
                 slot = slot_of(at, k)
-                event = off[k] * OFFROAD + reached[k] * GOAL
+                event = off[k] * OFFROAD + red[k] * RED_LIGHT + reached[k] * GOAL
                 if on_lane[k] == 1 and aligned[k] == 0 and agents[row + AgentCol.SPEED] > WRONG_WAY_MPS:
                     event |= WRONG_WAY
                     # written out, since Taichi makes `+=` on an array atomic, which is slow

@@ -13,12 +13,26 @@ from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
 from ..config import SimConfig
-from ..layout import CellInt, EdgeCol, Head, LaneFloat, LaneInt, MapFloat, MapInt, ObsSegment, PointCol, SegmentCol
+from ..layout import (
+    CellInt,
+    EdgeCol,
+    Head,
+    LaneFloat,
+    LaneInt,
+    MapFloat,
+    MapInt,
+    ObsSegment,
+    PointCol,
+    SegmentCol,
+    StopFloat,
+    StopInt,
+)
 from .centre_lines import centre_line
 from .edges import drivable_edges
 from .grid import CELL_M, NEAR_CELL_M, make_grid
 from .road_map import LaneKind, Points, RoadMap
 from .slots import spawn_slots
+from .stops import stop_tables
 
 REACH_M = 1000.0
 SPEED_MAX_MPS = 20.0
@@ -43,6 +57,8 @@ _COLUMNS = {
     Head.F_POINTS: len(PointCol),
     Head.F_EDGES: len(EdgeCol),
     Head.F_SEGMENTS: len(SegmentCol),
+    Head.STOPS: len(StopInt),
+    Head.F_STOPS: len(StopFloat),
     Head.F_OBS_LANES: len(ObsSegment),
     Head.F_OBS_EDGES: len(ObsSegment),
 }
@@ -84,7 +100,7 @@ def build_bank(maps: Sequence[RoadMap], config: SimConfig, device: str | torch.d
 
     Args:
         maps: one or more maps.
-        config: sizes of cars and routes (spawn slots) and the numbers of observed lane and edge pieces.
+        config: sizes of cars and routes (spawn slots), numbers of observed lane and edge pieces, timing of lights.
         device: where the tensors go.
 
     Raises:
@@ -153,6 +169,9 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
         (edge_cell, edge_item + at[Head.F_EDGES], edge_distance),
     )
     lane_pieces, edge_pieces = np.concatenate([line.pieces for line in lines]), _edge_pieces(rings)
+    stops = stop_tables(road_map, lines, near_grid, _motion_reach(config))
+    stop_ints = stops.ints.copy()
+    stop_ints[:, StopInt.LANE0] += at[Head.STOP_LANES]
     near_lanes = near_grid.nearest(lane_pieces[:, :2], config.observation.lanes)
     near_edges = near_grid.nearest(edge_pieces[:, :2], config.observation.edges)
 
@@ -176,6 +195,8 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
     lane_ints[:, LaneInt.LEFT] = _shift(np.array([lane.left_neighbour for lane in lanes]), lane0)
     lane_ints[:, LaneInt.RIGHT] = _shift(np.array([lane.right_neighbour for lane in lanes]), lane0)
     lane_ints[:, LaneInt.TURN] = [int(lane.turn) for lane in lanes]
+    lane_ints[:, LaneInt.STOP0] = stops.lane_first + at[Head.LANE_STOPS]
+    lane_ints[:, LaneInt.NUM_STOPS] = stops.lane_count
     lane_floats = np.zeros((len(lanes), len(LaneFloat)))
     lane_floats[:, LaneFloat.LENGTH] = length
     lane_floats[:, LaneFloat.SPACING] = [line.spacing for line in lines]
@@ -186,6 +207,9 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
     map_ints[0, [MapInt.LANE0, MapInt.NUM_LANES]] = lane0, len(lanes)
     map_ints[0, [MapInt.SLOT0, MapInt.NUM_SLOTS]] = at[Head.SLOT_LANE], len(slot_lane)
     map_ints[0, [MapInt.NEAR_NX, MapInt.NEAR_NY, MapInt.NEAR0]] = near_grid.nx, near_grid.ny, at[Head.NEAR_LANES]
+    map_ints[0, MapInt.NUM_STOPS] = len(stops.ints)
+    lights = config.lights
+    timing = [*lights.green_s, lights.yellow_s, lights.all_red_s, config.dt_s]
     successors = [s for lane in lanes for s in lane.successors]
     return {
         Head.MAPS: map_ints,
@@ -197,13 +221,20 @@ def _map_tables(road_map: RoadMap, config: SimConfig, at: dict[Head, int]) -> di
         Head.NEAR_LANES: _shift(near_lanes, at[Head.F_OBS_LANES]),
         Head.NEAR_EDGES: _shift(near_edges, at[Head.F_OBS_EDGES]),
         Head.SLOT_LANE: slot_lane + lane0,
-        Head.F_MAPS: np.array([[grid.x, grid.y, CELL_M, NEAR_CELL_M]]),
+        Head.STOPS: stop_ints,
+        Head.STOP_LANES: stops.lanes + lane0,
+        Head.LANE_STOPS: stops.lane_items + at[Head.STOPS],
+        Head.NEAR_STOPS: stops.cell_first + at[Head.STOP_ITEMS],
+        Head.STOP_ITEMS: stops.cell_items + at[Head.STOPS],
+        Head.F_MAPS: np.array([[grid.x, grid.y, CELL_M, NEAR_CELL_M, *timing]]),
         Head.F_LANES: lane_floats,
         Head.F_POINTS: points,
         Head.F_EDGES: edges,
         Head.F_OBS_LANES: lane_pieces,
         Head.F_OBS_EDGES: edge_pieces,
         Head.F_SLOT_S: slot_s,
+        Head.F_STOPS: stops.floats,
+        Head.F_LANE_STOPS: stops.lane_s,
         Head.F_SEGMENTS: segment_rows(points, lane_of + lane0),
     }
 

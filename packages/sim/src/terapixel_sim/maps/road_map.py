@@ -236,6 +236,8 @@ class RoadMap:
 
     def _check_stop_line(self, where: str, line: StopLine) -> None:
         _check_points(line.points, f"{where}: points")
+        if np.hypot(*(line.points[-1] - line.points[0])[:2]) < 0.1:
+            raise ValueError(f"{where}: points: expected ends at least 0.1 m apart in plan")
         if not line.lanes or len(set(line.lanes)) != len(line.lanes):
             raise ValueError(f"{where}: lanes: expected distinct lanes, at least one, got {line.lanes}")
         for i, lane in enumerate(line.lanes):

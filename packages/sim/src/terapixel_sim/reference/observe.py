@@ -9,9 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config import CONDITION_BOUNDS, SimConfig
-from ..layout import AgentCol, Head, LaneInt, MapFloat, MapInt, ObsSegment, SlotCol, Status, Stream, WorldCol
+from ..layout import (
+    AgentCol,
+    Head,
+    LaneInt,
+    LightColour,
+    MapFloat,
+    MapInt,
+    ObsSegment,
+    SlotCol,
+    Status,
+    Stream,
+    WorldCol,
+)
 from ..observation import COLUMNS, GAINS, LIGHTS, MANOEUVRES
 from .lane import Bank
+from .lights import light_colour, stop_line, stops_ahead
 from .random import key_agent, key_world, uniform
 from .route import Entry, route_point
 
@@ -31,7 +44,7 @@ def observe_agent(
         world: [len(WorldCol)].
         bank: the maps.
         config: the simulator's.
-        seed: of `draw`.
+        seed: of `draw` and the lights.
         a: the agent.
 
     Returns:
@@ -114,8 +127,22 @@ def _rows(
         "partners": (_scaled("partners", np.array(partners)), seen.partners),
         "lanes": (_scaled("lanes", _pieces(me, world, bank, "LANES", seen.lanes)), seen.lanes),
         "edges": (_scaled("edges", _pieces(me, world, bank, "EDGES", seen.edges)[:, :6]), seen.edges),
-        "lights": (np.zeros((0, 7)), LIGHTS),
+        "lights": (_scaled("lights", _lights(me, entries, world, bank, config, seed)), LIGHTS),
     }
+
+
+def _lights(
+    me: Array, entries: list[Entry], world: Array, bank: Bank, config: SimConfig, seed: int
+) -> NDArray[np.float64]:
+    """The next stop lines with a signal on the route in the ego frame [n, 7], SI units."""
+    here = float(me[AgentCol.ROUTE_S])
+    rows = []
+    for _, stop in stops_ahead(bank, entries, here, here + config.observation.light_m)[:LIGHTS]:
+        line = stop_line(bank, stop)
+        ends = [v for side in (1, -1) for v in _to_ego(me, *line.end(side), 0.0, 0.0)[:2]]
+        colour = light_colour(bank, world, seed, stop)
+        rows.append([*ends, *(float(colour == c) for c in (LightColour.RED, LightColour.YELLOW, LightColour.GREEN))])
+    return np.array(rows)
 
 
 def _pieces(me: Array, world: Array, bank: Bank, kind: str, count: int) -> Array:

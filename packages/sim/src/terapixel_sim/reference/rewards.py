@@ -54,11 +54,15 @@ def terms(
     }
 
 
-def infraction(weights: Mapping[str, float], *, collided: bool, left_road: bool, speed: float) -> float:
-    """The penalty of a step's infraction; leaving the road goes before a collision."""
+def infraction(
+    weights: Mapping[str, float], *, collided: bool, left_road: bool, speed: float, red_light: bool = False
+) -> float:
+    """The penalty of a step's infraction; leaving the road goes before a collision, that before a red light."""
     if left_road:
         return -weights["offroad"]
-    return -(weights["collision"] + 0.1 * abs(speed)) if collided else 0.0
+    if collided:
+        return -(weights["collision"] + 0.1 * abs(speed))
+    return -weights["stop_line"] if red_light else 0.0
 
 
 def goal(value: float, *, last: bool, speed: float, goal_speed: float) -> float:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import torch
 from tensordict import TensorDict
+from terapixel_sim import SlotCol, Status
 from torch import Tensor
 
 NUM_ACTIONS = 12
@@ -47,6 +48,24 @@ class ConstantVelocity:
     def act(self, batch: TensorDict, greedy: bool = False) -> Tensor:
         """Return int64 [...]; `greedy` changes nothing."""
         return torch.full(batch.batch_size, COAST, dtype=torch.int64, device=batch["draw"].device)
+
+
+class IDM:
+    """Drives by rules, see `terapixel_sim.Simulator.idm_action`; it looks at the simulator, not at what agents observe."""
+
+    def __init__(self) -> None:
+        self._env: Any = None
+
+    def enter(self, env: Any) -> None:
+        """Take the simulator that is driven from now on."""
+        self._env = env
+
+    def act(self, batch: TensorDict, greedy: bool = False) -> Tensor:
+        """Actions of the live agents [n], whose rows `batch` [n] holds; `greedy` changes nothing."""
+        if self._env is None:
+            raise RuntimeError("IDM: it drives only where the tool hands it the simulator, as evaluate does")
+        action: Tensor = self._env.idm_action()[self._env.state["slots"][..., SlotCol.STATUS] == Status.LIVE]
+        return action
 
 
 class Seeing:

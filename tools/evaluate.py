@@ -95,6 +95,8 @@ class EvaluateStage:
         if entrant.new_look and self.new_look is not None:
             rig, change = self.new_look.rig(sim.cameras), change or self.new_look.change()
         env = sim.fork(num_worlds=sim.num_worlds, cameras=rig, time_limit=sim.config.time_limit_s, early_reset=True)
+        if hasattr(policy, "enter"):
+            policy.enter(env)
         if entrant.sees != "all":
             policy = Seeing(policy, lambda batch: change(sim.sensors(batch)) if change else sim.sensors(batch))
         return env, policy

@@ -14,6 +14,8 @@ from . import runtime
 from .camera import CameraRig
 from .config import SimConfig
 from .ground import Ground, build_ground
+from .kernels.dynamics import JERK_BRAKE, JERK_STEP
+from .kernels.idm import idm
 from .kernels.observe import ObserveParams, observe
 from .kernels.spawn import SpawnParams
 from .kernels.spawn import reset as spawn
@@ -290,6 +292,18 @@ class Simulator:
         x = self._agents[..., AgentCol.X] - back * yaw.cos()
         y = self._agents[..., AgentCol.Y] - back * yaw.sin()
         return torch.stack([x, y, yaw], dim=-1)
+
+    def idm_action(self) -> Tensor:
+        """What a driver of rules would do now in every live slot, see `kernels/idm.py`: an action for `step`.
+
+        Actions of the jerk table are the entries nearest to what it wants.
+        """
+        wanted = idm(self._agents, self._slots, self._world, self._bank.ints, self._bank.floats, self.seed)
+        if self.config.action == "jerk_continuous":
+            return wanted
+        table = wanted.new_tensor([[-1.0, -JERK_STEP / JERK_BRAKE, 0.0, 1.0], [-1.0, 0.0, 1.0, torch.inf]])
+        nearest = (wanted.unsqueeze(-1) - table).abs().argmin(-1)
+        return 3 * nearest[..., 0] + nearest[..., 1]
 
     @property
     def dt_s(self) -> float:

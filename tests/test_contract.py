@@ -31,6 +31,7 @@ LEAVES = {
     "manoeuvre": (F32, 4),
     "proprio": (F32, 9),
     "live": (BOOL,),
+    "perturbed": (BOOL,),
     ("camera", "front"): (U8, 6, 24, 48),
     ("camera", "back"): (U8, 6, 16, 32),
 }

@@ -261,7 +261,7 @@ def test_a_checkpoint_of_another_network(run_tool, tmp_path, kind):
 def test_a_driver_of_rules_is_a_row_like_any_other(run_tool, tmp_path):
     text = ONE_POLICY.replace("terapixel_student:load_policy", "_policies:IDM").replace(", path: mine.pt", "")
     (tmp_path / "one.yaml").write_text(text.replace("num_worlds: 1", "num_worlds: 4"))
-    status, out, err = run_tool("evaluate", "one.yaml", "name=rules")
+    status, _, err = run_tool("evaluate", "one.yaml", "name=rules")
     assert status == 0, err
     row = json.loads((tmp_path / "runs" / "rules" / "metrics.json").read_text())["rows"][0]
     assert row["completion"]["mean"] > 0.5

@@ -20,7 +20,9 @@ from terapixel_sim.maps.bank import build_bank
 def tool(argv: Sequence[str]) -> None:
     """Read IN, write OUT and what else is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", metavar="IN", help="grid:SEED, curvy:SEED, or a .xodr, .xodr.gz or .npz file")
+    parser.add_argument(
+        "source", metavar="IN", help="grid:SEED, signals:SEED, curvy:SEED, or a .xodr, .xodr.gz or .npz file"
+    )
     parser.add_argument("out", metavar="OUT", help="the .npz file to write")
     parser.add_argument("--preview", metavar="PNG", help="draw the map from above")
     parser.add_argument("--check", action="store_true", help="check the map and say how many agents it holds")

@@ -5,10 +5,10 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from terapixel_sim.maps.centre_lines import centre_line
 from terapixel_sim.maps.edges import drivable_area
-from terapixel_sim.maps.procedural import curvy_town, grid_town
+from terapixel_sim.maps.procedural import curvy_town, grid_town, signal_town
 from terapixel_sim.maps.road_map import Turn
 
-TOWNS = {f"{make.__name__} {seed}": make(seed) for make in (grid_town, curvy_town) for seed in (0, 4)}
+TOWNS = {f"{make.__name__} {seed}": make(seed) for make in (grid_town, signal_town, curvy_town) for seed in (0, 4)}
 
 
 @pytest.fixture(params=TOWNS)
@@ -136,3 +136,39 @@ def test_a_bad_seed_is_refused():
     for seed in (-1, 1.5, True, "1"):
         with pytest.raises(ValueError, match="seed: expected a non-negative integer"):
             grid_town(seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_way_into_a_crossing_has_one_light_and_ways_that_cross_take_turns(seed):
+    town = signal_town(seed)
+    into = [a for a in town.lanes if a.junction < 0 and any(town.lanes[s].junction >= 0 for s in a.successors)]
+    lines = {lane: line for line in town.stop_lines for lane in line.lanes}
+    assert sorted(lines) == sorted(lane.id for lane in into)
+    assert sum(len(line.lanes) for line in town.stop_lines) == len(into)
+    for lane in into:
+        line, signal = lines[lane.id], town.signals[lines[lane.id].signal]
+        way = lane.centre[-1, :2] - lane.centre[-2, :2]
+        way /= np.hypot(*way)
+        assert way @ [np.cos(signal.heading), np.sin(signal.heading)] > 0.98
+        ahead = (signal.position[:2] - lane.centre[-1, :2]) @ way
+        assert ahead > 10.0, "it hangs behind the crossing"
+        gap = (lane.centre[-1, :2] - line.points[:, :2].mean(axis=0)) @ way
+        assert gap == pytest.approx(1.0, abs=0.2)
+        assert shapely.LineString(line.points[:, :2]).crosses(shapely.LineString(lane.centre[:, :2]))
+        assert town.lanes[lane.successors[0]].junction == signal.controller
+    straight = [(lane, s) for lane in into for s in lane.successors if town.lanes[s].turn == Turn.STRAIGHT]
+    for i, (a, across_a) in enumerate(straight):
+        for b, across_b in straight[:i]:
+            one, other = (town.signals[lines[x.id].signal] for x in (a, b))
+            paths = [shapely.LineString(town.lanes[k].centre[:, :2]) for k in (across_a, across_b)]
+            if one.controller == other.controller and paths[0].crosses(paths[1]):
+                assert one.group != other.group
+
+
+def test_lights_change_nothing_else_in_a_town():
+    plain, lit = grid_town(7), signal_town(7)
+    assert len(plain.lanes) == len(lit.lanes)
+    for a, b in zip(plain.lanes, lit.lanes, strict=True):
+        assert np.array_equal(a.centre, b.centre)
+        assert (a.successors, a.junction, a.turn) == (b.successors, b.junction, b.turn)
+    assert not plain.signals

@@ -167,7 +167,9 @@ def test_a_file_needs_no_pickle(tmp_path):
 
 @pytest.mark.parametrize("source", ["town.osm", "grid:", "grid:-1", "grid:1.5", "hex:3", "", "curvy:x"])
 def test_an_unknown_source_lists_what_is_allowed(source):
-    with pytest.raises(ValueError, match=r"expected a file \.npz, \.xodr or \.xodr\.gz, or grid:SEED or curvy:SEED"):
+    with pytest.raises(
+        ValueError, match=r"expected a file \.npz, \.xodr or \.xodr\.gz, or grid:SEED, signals:SEED or curvy:SEED"
+    ):
         load_map(source)
 
 
@@ -189,4 +191,5 @@ def test_only_keeps_lanes_of_a_kind_and_renumbers_what_names_them():
 
 def test_load_map_makes_procedural_towns():
     assert load_map("grid:3").name == "grid:3"
+    assert load_map("signals:3").name == "signals:3"
     assert load_map("curvy:0").name == "curvy:0"

@@ -6,6 +6,7 @@ from point_mass import PointMass
 from tensordict import TensorDict
 from terapixel_teacher import PPO, NetworkConfig, PPOConfig, TeacherPolicy, gae
 from terapixel_teacher.ppo import explained_variance
+from terapixel_teacher.rollout import Rollout
 
 NETWORK = NetworkConfig(vectors=("ego",), width=16, set_width=8)
 CONFIG = PPOConfig(horizon=20, minibatch=100, epochs=1, advantage_filter=0.0)
@@ -73,6 +74,31 @@ def test_every_live_transition_is_visited_once_an_epoch():
     assert torch.equal(torch.cat(seen).sort().values, live.repeat_interleave(3))
     first, second = torch.cat(seen).tensor_split(3)[:2]
     assert not torch.equal(first, second)
+
+
+def test_perturbed_decisions_are_not_learned_from():
+    """Whatever was decided while blinded or overruled: only other transitions reach the gradient."""
+    env, batch, ppo = make()
+    collect(env, batch, ppo)
+    live = ppo.rollout.live.reshape(-1)
+    marked = torch.arange(len(live)) % 3 == 0
+    ppo.rollout.perturbed = marked.view_as(ppo.rollout.live)
+    seen, backward = [], ppo._backward
+    ppo._backward = lambda index, *rest: (seen.append(index), backward(index, *rest))[1]
+    logs = ppo.update(0.0)
+    assert logs["steps"] == int(live.sum())
+    want = (live & ~marked).nonzero().squeeze(-1)
+    assert torch.equal(torch.cat(seen).sort().values, want.repeat_interleave(ppo.config.epochs))
+
+
+def test_a_leaf_perturbed_is_kept_with_the_decisions():
+    _, batch, ppo = make()
+    marked = torch.zeros(batch.batch_size, dtype=torch.bool)
+    marked[:, 0] = True
+    rollout = Rollout(batch.clone().set("perturbed", marked), ppo.rollout._keys, 2)
+    zero = torch.zeros(batch.batch_size)
+    rollout.add_decision(batch.clone().set("perturbed", marked), zero.long(), zero, zero)
+    assert torch.equal(rollout.perturbed[0].view_as(marked), marked)
 
 
 @pytest.mark.parametrize("rubbish", [1e6, float("nan")])

@@ -4,7 +4,16 @@ Nothing is started at import; Taichi starts with the first `Simulator`.
 """
 
 from .camera import Appearance, Camera, CameraRig
-from .config import ConditionConfig, LightConfig, ObservationConfig, RewardConfig, RouteConfig, SimConfig, SpawnConfig
+from .config import (
+    ConditionConfig,
+    LightConfig,
+    ObservationConfig,
+    PerturbConfig,
+    RewardConfig,
+    RouteConfig,
+    SimConfig,
+    SpawnConfig,
+)
 from .layout import AgentCol, AgentKind, Condition, Event, LightColour, SlotCol, Status, WorldCol
 from .maps.road_map import Crosswalk, Lane, LaneKind, Marking, Obstacle, RoadMap, Signal, StopLine, Turn
 from .maps.sources import load_map
@@ -33,6 +42,7 @@ __all__ = [
     "Marking",
     "ObservationConfig",
     "Obstacle",
+    "PerturbConfig",
     "RewardConfig",
     "RoadMap",
     "RouteConfig",

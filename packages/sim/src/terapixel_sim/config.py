@@ -178,6 +178,43 @@ class LightConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PerturbConfig:
+    """What makes training harder than life: noise, gaps, and agents that fail for a while. All off by default.
+
+    An agent that is blind or brakes for no reason stands for drivers that others must cope with; its `perturbed` is true
+    then, so that nobody learns from it.
+    """
+
+    noise_m: float = 0.0
+    """Standard deviation of the places of `partners` as observed, drawn anew for each agent, row and step."""
+    noise_mps: float = 0.0
+    """Likewise of their speeds and velocities."""
+    dropout_partners: float = 0.0
+    """Probability with which each row of `partners` is missing in a step; the next three likewise."""
+    dropout_lanes: float = 0.0
+    dropout_edges: float = 0.0
+    dropout_lights: float = 0.0
+    blind: float = 0.0
+    """Probability with which an agent sees no partners for `spell_s` once in an episode."""
+    phantom_brake: float = 0.0
+    """Probability with which it brakes as hard as it can for `spell_s` once in an episode, whatever its action."""
+    spell_s: float = 3.0
+
+    def __post_init__(self) -> None:
+        for name in ("noise_m", "noise_mps"):
+            _number(f"perturb.{name}", getattr(self, name), 0.0, 100.0)
+        for f in fields(self):
+            if f.name.startswith("dropout") or f.name in ("blind", "phantom_brake"):
+                _number(f"perturb.{f.name}", getattr(self, f.name), 0.0, 1.0)
+        _number("perturb.spell_s", self.spell_s, 0.0, 1000.0)
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is perturbed at all."""
+        return any(getattr(self, f.name) > 0 for f in fields(self) if f.name != "spell_s")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ObservationConfig:
     """How much an agent sees of each kind; see docs/interface.md for the columns."""
 
@@ -222,6 +259,7 @@ class SimConfig:
     condition: ConditionConfig = field(default_factory=ConditionConfig)
     rewards: RewardConfig = field(default_factory=RewardConfig)
     lights: LightConfig = field(default_factory=LightConfig)
+    perturb: PerturbConfig = field(default_factory=PerturbConfig)
     observation: ObservationConfig = field(default_factory=ObservationConfig)
 
     def __post_init__(self) -> None:

@@ -156,6 +156,8 @@ class Stream(IntEnum):
     DRAW = 6
     MAP = 7
     LIGHTS = 8
+    NOISE = 9
+    SPELLS = 10
 
 
 class Head(IntEnum):

@@ -252,6 +252,7 @@ class Leaf(IntEnum):
     LIVE = 18
     TERMINATED = 19
     TRUNCATED = 20
+    PERTURBED = 21
 
 
 _STEP_ONLY = (Leaf.REWARD, Leaf.TERMINATED, Leaf.TRUNCATED)
@@ -358,6 +359,7 @@ class ObservationBuffers:
             Leaf.LIVE: (),
             Leaf.TERMINATED: (),
             Leaf.TRUNCATED: (),
+            Leaf.PERTURBED: (),
         }
         places: dict[Leaf, _Place] = {}
         sizes = {torch.float32: 0, torch.uint8: 0}
@@ -381,6 +383,11 @@ class ObservationBuffers:
         flat = self.floats if place.dtype == torch.float32 else self.bytes
         view = flat[place.offset : place.offset + math.prod(place.shape)].view(place.shape)
         return view if place.dtype == torch.float32 else view.view(torch.bool)
+
+    @property
+    def perturbed(self) -> torch.Tensor:
+        """Bool [W, A], for the kernel of perturbations to fill."""
+        return self.leaves["perturbed"]
 
     @property
     def reward(self) -> torch.Tensor:

@@ -17,6 +17,7 @@ from .ground import Ground, build_ground
 from .kernels.dynamics import JERK_BRAKE, JERK_STEP
 from .kernels.idm import idm
 from .kernels.observe import ObserveParams, observe
+from .kernels.perturb import Perturbation, brake_phantoms, perturb
 from .kernels.spawn import SpawnParams
 from .kernels.spawn import reset as spawn
 from .kernels.step import StepParams, step
@@ -117,6 +118,7 @@ class Simulator:
         self._all_worlds = torch.ones(num_worlds, dtype=torch.uint8, device=device)
         self._spawn_params = SpawnParams.from_config(config, device)
         self._step_params = StepParams.from_config(config, device, seed)
+        self._perturbation = Perturbation.from_config(config, device) if config.perturb.active else None
         self._observe_params = ObserveParams.from_config(config, device)
         self._renderers: list[Renderer] = []
         self._images: list[dict[str, Tensor]] = [{}, {}]
@@ -184,10 +186,15 @@ class Simulator:
         if not self._started:
             raise RuntimeError("step: call reset() first")
         self._check_action(action)
+        action = action.contiguous()
+        if self._perturbation is not None and self.config.perturb.phantom_brake > 0:
+            action = brake_phantoms(
+                action, self._buffers[self._current].perturbed, self._world, self._perturbation, self.seed
+            )
         self._turn(keep=False)
         out = self._buffers[self._current]
         step(
-            self._agents, self._slots, self._world, self._bank.ints, self._bank.floats, action.contiguous(),
+            self._agents, self._slots, self._world, self._bank.ints, self._bank.floats, action,
             out.reward, out.terminated, out.truncated, self._step_params,
         )  # fmt: skip
         self._look(self._all_worlds)
@@ -344,6 +351,8 @@ class Simulator:
             agents.contiguous(), slots.contiguous(), world.contiguous(), mask, self._bank.ints, self._bank.floats, out,
             self._observe_params, self.seed,
         )  # fmt: skip
+        if self._perturbation is not None:
+            perturb(out, slots, world, mask, self._perturbation, self.seed)
 
     def _batch(self, *, stepped: bool) -> TensorDict:
         batch = self._buffers[self._current].batch(stepped=stepped)

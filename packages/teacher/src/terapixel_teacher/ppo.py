@@ -28,7 +28,7 @@ def observation_keys(policy: ActorCritic, example: TensorDict) -> tuple[Key, ...
     keys = getattr(policy, "keys", None)
     if keys is not None:
         return tuple(keys)
-    return tuple(key for key in leaf_keys(example) if key not in (*OUTCOME_KEYS, "live"))
+    return tuple(key for key in leaf_keys(example) if key not in (*OUTCOME_KEYS, "live", "perturbed"))
 
 
 def explained_variance(target: Tensor, value: Tensor) -> Tensor:
@@ -142,13 +142,16 @@ class PPO:
 
         Raises:
             RuntimeError: More than `max_nonfinite` minibatches of the run had a non-finite loss or gradient, or the
-                rollout holds no live transition.
+                rollout holds no live transition, or none but perturbed ones.
         """
         rollout = self.rollout
         live = rollout.live.reshape(-1).nonzero().squeeze(-1)
         if not len(live):
             raise RuntimeError(f"update: no agent was live in {rollout.horizon} steps of {rollout.live.shape[1]} slots")
-        kept = self._filter(live)
+        learned = live[~rollout.perturbed.reshape(-1)[live]]
+        if not len(learned):
+            raise RuntimeError("update: every live agent was perturbed at every step; there is nothing to learn from")
+        kept = self._filter(learned)
         lr = self._set_lr(progress)
         sums: dict[str, Tensor] = {}
         batches = skipped = epochs = 0
@@ -172,7 +175,7 @@ class PPO:
         logs |= {
             "update/lr": lr,
             "update/epochs": float(epochs),
-            "update/kept": len(kept) / len(live),
+            "update/kept": len(kept) / len(learned),
             "update/nonfinite": float(skipped),
             "steps": float(len(live)),
         }

@@ -32,6 +32,9 @@ class Rollout:
             return torch.zeros(horizon, flat.batch_size[0], dtype=dtype, device=example["live"].device)
 
         self.live = zeros(torch.bool)
+        self.perturbed = zeros(torch.bool)
+        """Decisions that the environment overruled or blinded (leaf `perturbed`, where it has one): not to learn from."""
+        self._marks_perturbed = "perturbed" in example.keys()  # noqa: SIM118 - a TensorDict has no __contains__
         self.action = zeros(torch.int64)
         self.log_prob = zeros(torch.float32)
         self.value = zeros(torch.float32)
@@ -50,6 +53,8 @@ class Rollout:
         t = self.length
         live: Tensor = batch["live"].reshape(-1)
         self.live[t] = live
+        if self._marks_perturbed:
+            self.perturbed[t] = batch["perturbed"].reshape(-1)
         self.observations[t] = batch.select(*self._keys).reshape(-1)
         self.action[t] = action.reshape(-1)
         self.log_prob[t] = log_prob.reshape(-1).masked_fill(~live, 0.0)

@@ -1,6 +1,6 @@
-"""Procedural towns, so that everything runs without a download: `grid_town` and `curvy_town`.
+"""Procedural towns, so that everything runs without a download: `grid_town`, `signal_town` and `curvy_town`.
 
-Both are strongly connected, flat, and driven on the right. The same seed gives the same town, bit by bit.
+All are strongly connected, flat, and driven on the right. The same seed gives the same town, bit by bit.
 """
 
 from __future__ import annotations
@@ -31,6 +31,15 @@ def grid_town(seed: int) -> RoadMap:
     Args:
         seed: a non-negative integer.
     """
+    return _grid(seed, f"grid:{seed}", lights=False)
+
+
+def signal_town(seed: int) -> RoadMap:
+    """`grid_town` of the same seed with traffic lights at all crossings: opposite arms are green together."""
+    return _grid(seed, f"signals:{seed}", lights=True)
+
+
+def _grid(seed: int, name: str, *, lights: bool) -> RoadMap:
     _check_seed(seed)
     rng = np.random.default_rng([seed, 1])
     n = _NODES
@@ -58,8 +67,10 @@ def grid_town(seed: int) -> RoadMap:
         if len(there) == 2:
             builder.bend(there[0], there[1], f"bend {node}")
         else:
-            builder.crossing(there, f"crossing {node}")
-    return builder.finish(f"grid:{seed}")
+            junction = builder.crossing(there, f"crossing {node}")
+            if lights:
+                builder.lights(there, junction)
+    return builder.finish(name)
 
 
 Link = tuple[tuple[int, int], tuple[int, int]]

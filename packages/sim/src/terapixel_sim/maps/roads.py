@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from .edges import drivable_edges
-from .road_map import Lane, Marking, Points, RoadMap, Turn
+from .road_map import Lane, Marking, Points, RoadMap, Signal, StopLine, Turn
 
 Vector = NDArray[np.float64]
 
@@ -19,6 +19,7 @@ LANE_WIDTH_M = 3.5
 TURN_LIMIT_MPS = 8.33
 _EDGE_LINE_M = 0.15
 _STEP_M = 0.5
+_STOP_M, _STOP_WIDTH_M, _LAMP_M = 1.0, 0.4, 5.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,8 @@ class Builder:
         self._lanes: list[dict[str, object]] = []
         self._links: list[tuple[int, int]] = []
         self._markings: list[Marking] = []
+        self._signals: list[Signal] = []
+        self._stop_lines: list[StopLine] = []
         self._junctions = 0
 
     def lane(
@@ -179,8 +182,12 @@ class Builder:
                 self.link(before, middle)
                 self.link(middle, after)
 
-    def crossing(self, arms: Sequence[Arm], source: str) -> None:
-        """Join three or more roads by turning lanes: left from the innermost lane, right from the outermost one."""
+    def crossing(self, arms: Sequence[Arm], source: str) -> int:
+        """Join three or more roads by turning lanes: left from the innermost lane, right from the outermost one.
+
+        Returns:
+            The junction's id.
+        """
         junction = self.new_junction()
         for a in arms:
             for b in arms:
@@ -196,6 +203,39 @@ class Builder:
                     self.connect(
                         self._end(a, k), a.incoming[k], self._start(b, m), b.outgoing[m], junction, kind, source
                     )
+
+        return junction
+
+    def lights(self, arms: Sequence[Arm], junction: int) -> None:
+        """Give each arm of a crossing a painted stop line, 1 m before its lanes end, and a signal behind the crossing.
+
+        Arms that face each other share a group, so their left turns have to give way.
+        """
+        centre = np.mean([arm.point for arm in arms], axis=0)
+        groups: list[Arm] = []
+        for arm in arms:
+            faced = [g for g, first in enumerate(groups) if abs(wrap(arm.heading - first.heading - np.pi)) < np.pi / 4]
+            group = faced[0] if faced else len(groups)
+            if not faced:
+                groups.append(arm)
+            out = direction(arm.heading)
+            side = np.array([-out[1], out[0]])  # to the right of the traffic that comes in
+            left = arm.point + _STOP_M * out
+            right = left + len(arm.incoming) * LANE_WIDTH_M * side
+            behind = 2 * centre - arm.point + (len(arm.incoming) * LANE_WIDTH_M + 1.0) * side
+            line = np.column_stack([np.stack([left, right]), np.zeros(2)])
+            inset = 2 * _EDGE_LINE_M / np.hypot(*(right - left))
+            self._markings.append(Marking(points=shorten(line, inset), width=_STOP_WIDTH_M))
+            self._stop_lines.append(StopLine(points=line, lanes=arm.incoming, signal=len(self._signals)))
+            self._signals.append(
+                Signal(
+                    position=np.append(behind, _LAMP_M),
+                    heading=wrap(arm.heading + np.pi),
+                    controller=junction,
+                    group=group,
+                    source=f"junction {junction} arm {len(self._signals)}",
+                )
+            )
 
     def connect(
         self,
@@ -224,7 +264,14 @@ class Builder:
             for fields, s, p in zip(self._lanes, successors, predecessors, strict=True)
         )
         edges = drivable_edges(lanes)
-        return RoadMap(name=name, lanes=lanes, markings=tuple(self._markings), edges=edges).validate()
+        return RoadMap(
+            name=name,
+            lanes=lanes,
+            markings=tuple(self._markings),
+            edges=edges,
+            signals=tuple(self._signals),
+            stop_lines=tuple(self._stop_lines),
+        ).validate()
 
     def _end(self, arm: Arm, k: int) -> tuple[Vector, float]:
         """Pose of the end of incoming lane k; seen from the junction it lies left of the arm."""
@@ -232,6 +279,11 @@ class Builder:
 
     def _start(self, arm: Arm, k: int) -> tuple[Vector, float]:
         return lane_point(arm, k, -1.0), arm.heading
+
+
+def shorten(line: Points, part: float) -> Points:
+    """A line of two points without this part of its length at either end."""
+    return np.stack([line[0] + part * (line[1] - line[0]), line[1] - part * (line[1] - line[0])])
 
 
 def lane_point(arm: Arm, k: int, side: float) -> Vector:

@@ -15,15 +15,15 @@ _READERS = {
     ".xodr.gz": "opendrive:load_opendrive",
 }
 """Module and function that read a file of each suffix; imported when first needed, for some need an extra."""
-_TOWNS = {"grid": "procedural:grid_town", "curvy": "procedural:curvy_town"}
+_TOWNS = {"grid": "procedural:grid_town", "signals": "procedural:signal_town", "curvy": "procedural:curvy_town"}
 
 
 def load_map(source: str | Path) -> RoadMap:
     """Load a map from a file or make a procedural one.
 
     Args:
-        source: a `.npz` file written by `RoadMap.save`, an OpenDRIVE file `.xodr` or `.xodr.gz`, or `grid:SEED` or
-            `curvy:SEED` for a procedural town, SEED a non-negative integer.
+        source: a `.npz` file written by `RoadMap.save`, an OpenDRIVE file `.xodr` or `.xodr.gz`, or `grid:SEED`,
+            `signals:SEED` or `curvy:SEED` for a procedural town, SEED a non-negative integer.
 
     Raises:
         ValueError: an unknown kind of source, or a file that is damaged or not valid.

@@ -298,7 +298,7 @@ def test_a_forked_process_gets_an_error_instead_of_a_hang(towns):
         "    os._exit(9)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
     )
-    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60).returncode == 7
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=240).returncode == 7
 
 
 # -- bad input ---------------------------------------------------------------------------------------------------------

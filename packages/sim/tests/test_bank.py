@@ -13,7 +13,7 @@ from terapixel_sim.maps.centre_lines import centre_line
 from terapixel_sim.maps.edges import drivable_area
 from terapixel_sim.maps.grid import make_grid
 from terapixel_sim.maps.procedural import curvy_town, grid_town
-from terapixel_sim.maps.road_map import Lane, LaneKind, RoadMap
+from terapixel_sim.maps.road_map import Lane, RoadMap
 from terapixel_sim.maps.slots import JITTER_ACROSS_M, JITTER_ALONG_M, JITTER_HEADING_RAD
 from terapixel_sim.reference.lane import Bank
 
@@ -396,15 +396,3 @@ def test_columns_of_edges_keep_the_road_on_their_left(towns, bank):
     side = 0.01 * np.stack([-d[:, 1], d[:, 0]], axis=1)
     assert shapely.contains(area, shapely.points((a + b) / 2 + side)).all()
     assert not shapely.contains(area, shapely.points((a + b) / 2 - side)).any()
-
-
-def test_lanes_that_are_not_for_cars_are_left_out_but_asphalt_stays_road():
-    driving, bus = polyline_lane(0, [(0, 0), (100, 0)], width=3.5), polyline_lane(1, [(0, 3.5), (100, 3.5)], width=3.5)
-    lanes = (dataclasses.replace(bus, id=0, kind=LaneKind.BUS), dataclasses.replace(driving, id=1))
-    mixed = RoadMap(name="mixed", lanes=lanes)
-    bank = build_bank([mixed], CONFIG)
-    assert len(bank.table(Head.LANES)) == 1
-    edges = bank.table(Head.F_EDGES)
-    assert float(edges[:, EdgeCol.Y0].max()) == pytest.approx(5.25)
-    with pytest.raises(ValueError, match="map buses: expected at least one driving lane"):
-        build_bank([RoadMap(name="buses", lanes=(dataclasses.replace(driving, kind=LaneKind.BUS),))], CONFIG)

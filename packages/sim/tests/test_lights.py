@@ -290,3 +290,19 @@ def test_condition_of_the_stop_line_weighs_it():
         sim.state["agents"][0, 0, AgentCol.CONDITION + Condition.STOP_LINE] = weight
         losses.append(float(sim.step(torch.tensor([[COAST]]))["reward"][0, 0]))
     assert losses[1] - losses[0] == pytest.approx(-0.25, abs=0.02)
+
+
+def test_a_line_at_the_very_end_of_a_lane_is_seen_by_all_who_come_to_it():
+    """Where an entry of the route begins anywhere on the lane, float32 must not lose the line at its end."""
+    town = light_town()
+    ends = []
+    for line in town.stop_lines:
+        centre = town.lanes[line.lanes[0]].centre
+        way = (centre[-1] - centre[-2]) / np.linalg.norm(centre[-1] - centre[-2])
+        ends.append(dataclasses.replace(line, points=line.points + 1.0 * way))
+    sim = simulator(dataclasses.replace(town, stop_lines=tuple(ends)), worlds=128, agents=6)
+    slots = sim.state["slots"]
+    comes = (slots[..., SlotCol.LANE] % 3 == 0) & (slots[..., SlotCol.ENTRIES] > 1)
+    seen = sim.observe(sim.state)["lights_mask"][..., 0]
+    assert comes.sum() > 200
+    assert torch.equal(seen, comes)

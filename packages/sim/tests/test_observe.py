@@ -14,13 +14,12 @@ from terapixel_sim.observation import (
     SENSOR_KEYS,
     EgoObs,
     LaneObs,
-    Leaf,
-    ObservationBuffers,
     PartnerObs,
     RouteObs,
     describe,
     sensors,
 )
+from terapixel_sim.observation_buffers import Leaf, ObservationBuffers
 from terapixel_sim.reference.lane import Bank
 from terapixel_sim.reference.observe import observe_agent
 from town_worlds import CONFIG, Worlds

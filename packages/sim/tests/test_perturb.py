@@ -75,6 +75,7 @@ def test_phantoms_brake_whatever_they_are_told(action):
     sim = simulator(action=action, phantom_brake=1.0, spell_s=1.0)
     batch = sim.reset()
     told = torch.full((64, 12), 10) if action == "jerk" else torch.tensor([1.0, 0.0]).expand(64, 12, 2).contiguous()
+    mine = told.clone()
     seen = 0
     for _ in range(100):
         phantom = batch["perturbed"].clone()
@@ -84,7 +85,20 @@ def test_phantoms_brake_whatever_they_are_told(action):
         assert (jerk[~phantom & batch["live"]] == 4.0).all()
         seen += int(phantom.sum())
     assert seen > 1000
-    assert torch.equal(told, torch.full((64, 12), 10) if action == "jerk" else told), "the caller's tensor is its own"
+    assert torch.equal(told, mine), "the caller's tensor is its own"
+
+
+def test_a_fork_is_perturbed_as_the_original_goes_on_to_be():
+    sim = simulator(phantom_brake=1.0, blind=0.5, noise_m=0.3)
+    sim.reset()
+    for _ in range(40):
+        sim.step(torch.full((64, 12), 10))
+    fork = sim.fork(time_limit=sim.config.time_limit_s)
+    for _ in range(3):
+        a, b = sim.step(torch.full((64, 12), 10)), fork.step(torch.full((64, 12), 10))
+        for key in a.keys():  # noqa: SIM118 - a TensorDict
+            assert torch.equal(a[key], b[key]), key
+    assert (a["perturbed"] & (sim.state["agents"][..., AgentCol.JERK_LONG] == -15.0)).any()
 
 
 def test_a_world_alone_is_perturbed_as_it_is_among_many():

@@ -3,6 +3,9 @@ import zipfile
 
 import numpy as np
 import pytest
+from terapixel_sim.config import SimConfig
+from terapixel_sim.layout import EdgeCol, Head
+from terapixel_sim.maps.bank import build_bank
 from terapixel_sim.maps.road_map import Crosswalk, Lane, LaneKind, Marking, Obstacle, RoadMap, Signal, StopLine, Turn
 from terapixel_sim.maps.sources import load_map
 
@@ -187,6 +190,15 @@ def test_only_keeps_lanes_of_a_kind_and_renumbers_what_names_them():
     assert driving.lanes[0].predecessors == ()
     assert [line.lanes for line in driving.stop_lines] == [(0,)]  # the one across the bicycle lane alone is gone
     assert road_map.only(LaneKind.DRIVING, LaneKind.BIKE) is road_map
+
+
+def test_only_driving_lanes_are_driven_on_but_all_asphalt_is_road():
+    bus, driving = straight(0, 0.0, 100.0, y=3.5, kind=LaneKind.BUS), straight(1, 0.0, 100.0)
+    bank = build_bank([RoadMap(name="mixed", lanes=(bus, driving))], SimConfig())
+    assert len(bank.table(Head.LANES)) == 1
+    assert float(bank.table(Head.F_EDGES)[:, EdgeCol.Y0].max()) == pytest.approx(5.25)
+    with pytest.raises(ValueError, match="map buses: expected at least one driving lane"):
+        build_bank([RoadMap(name="buses", lanes=(bus,))], SimConfig())
 
 
 def test_load_map_makes_procedural_towns():

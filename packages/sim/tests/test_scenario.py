@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 from terapixel_sim.maps.road_map import Lane, RoadMap, Signal
-from terapixel_sim.scenario import Scenario, Tracks, load_scenario
+from terapixel_sim.scenario import Scenario, Tracks
 
 
 def scene():
@@ -74,11 +74,3 @@ def test_a_bad_track_is_named(field, place, value, message):
 def test_a_bad_scenario_is_named(fields, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(scene(), **fields).validate()
-
-
-def test_an_unknown_or_absent_log_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such file"):
-        load_scenario(tmp_path / "absent.json")
-    (tmp_path / "notes.txt").write_text("nothing")
-    with pytest.raises(ValueError, match="not a log of a known format"):
-        load_scenario(tmp_path / "notes.txt")

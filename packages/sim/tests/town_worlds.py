@@ -11,7 +11,7 @@ from terapixel_sim.kernels.spawn import SpawnParams, reset
 from terapixel_sim.layout import AgentCol, SlotCol, WorldCol
 from terapixel_sim.maps.bank import MapBank, build_bank
 from terapixel_sim.maps.procedural import curvy_town, grid_town
-from terapixel_sim.observation import ObservationBuffers
+from terapixel_sim.observation_buffers import ObservationBuffers
 from terapixel_sim.runtime import start
 
 CONFIG = SimConfig()

@@ -19,7 +19,7 @@ from .maps.road_map import Crosswalk, Lane, LaneKind, Marking, Obstacle, RoadMap
 from .maps.sources import load_map
 from .observation import describe
 from .rigs import get_rig
-from .scenario import Scenario, Tracks, load_scenario
+from .scenario import Scenario, Tracks
 from .simulator import INTERFACE, Simulator
 
 __version__ = "0.1.0"
@@ -60,5 +60,4 @@ __all__ = [
     "describe",
     "get_rig",
     "load_map",
-    "load_scenario",
 ]

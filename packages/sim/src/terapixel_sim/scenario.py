@@ -5,9 +5,7 @@ Frame and units as in `maps.road_map`. What a log does not know is masked, never
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,28 +92,6 @@ class Scenario:
         if not 0 <= self.start < times:
             raise ValueError(f"{where}: start: expected a time from 0 to {times - 1}, got {self.start}")
         return self
-
-
-def load_scenario(source: str | Path) -> Scenario:
-    """Load a recorded scene.
-
-    Args:
-        source: none yet.
-
-    Raises:
-        ValueError: an unknown kind of source, or a file that is damaged or not valid.
-        FileNotFoundError: no such file.
-    """
-    text = str(source)
-    if not Path(source).exists():
-        raise FileNotFoundError(f"scenario {text!r}: no such file")
-    for fits, read in _READERS:
-        if fits(Path(source)):
-            return read(Path(source)).validate()
-    raise ValueError(f"scenario {text!r}: not a log of a known format")
-
-
-_READERS: list[tuple[Callable[[Path], bool], Callable[[Path], Scenario]]] = []
 
 
 def _check(where: str, name: str, array: NDArray[np.generic], dtype: type, shape: tuple[int, ...]) -> None:

@@ -25,7 +25,8 @@ from .layout import AgentCol, Condition, SlotCol, WorldCol
 from .maps.bank import MapBank, build_bank
 from .maps.road_map import RoadMap
 from .maps.sources import load_map
-from .observation import ObservationBuffers, sensors
+from .observation import sensors
+from .observation_buffers import ObservationBuffers
 from .renderer import Renderer
 
 INTERFACE = 1
@@ -188,9 +189,7 @@ class Simulator:
         self._check_action(action)
         action = action.contiguous()
         if self._perturbation is not None and self.config.perturb.phantom_brake > 0:
-            action = brake_phantoms(
-                action, self._buffers[self._current].perturbed, self._world, self._perturbation, self.seed
-            )
+            action = brake_phantoms(action, self._world, self._perturbation, self.seed)
         self._turn(keep=False)
         out = self._buffers[self._current]
         step(

@@ -18,7 +18,7 @@ import torch
 from ..layout import AgentCol, Condition, Head, LightColour, MapFloat, SlotCol, Status, WorldCol
 from ..runtime import ti
 from .dynamics import ACCEL_MAX, ACCEL_MIN, JERK_BRAKE, JERK_STEP, LAT_ACCEL_MAX, WHEELBASE
-from .lane import MAP_FLOATS
+from .lane import LEVEL_M, MAP_FLOATS
 from .lights import light_colour, stop_ahead
 from .route import route_point
 from .rows import At, row_of, slot_of, some_agents
@@ -101,7 +101,7 @@ def leader_of(
                 n = ti.sin(yaw) * p[3] - ti.cos(yaw) * p[4]
                 l = 0.5 * agents[other + AgentCol.LENGTH]
                 w = 0.5 * agents[other + AgentCol.WIDTH]
-                level = ti.abs(agents[other + AgentCol.Z] - p[2]) < 3.0
+                level = ti.abs(agents[other + AgentCol.Z] - p[2]) < LEVEL_M
                 if level and along > 0.0 and along <= STEP_M and aside < half_width + l * ti.abs(n) + w * ti.abs(c):
                     gap = ahead + along - half_length - l * ti.abs(c) - w * ti.abs(n)
                     if gap < out[Leader.GAP]:

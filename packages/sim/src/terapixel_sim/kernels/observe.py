@@ -10,7 +10,8 @@ import torch
 
 from ..config import CONDITION_BOUNDS, SimConfig
 from ..layout import AgentCol, SlotCol, Status, Stream, WorldCol
-from ..observation import GAINS, Leaf, ObservationBuffers
+from ..observation import GAINS
+from ..observation_buffers import Leaf, ObservationBuffers
 from ..runtime import ti
 from .lane import near_cell
 from .observe_rows import (

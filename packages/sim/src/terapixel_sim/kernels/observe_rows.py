@@ -2,7 +2,19 @@
 
 from enum import IntEnum
 
-from ..layout import AgentCol, Condition, Head, LaneInt, LightColour, ObsSegment, SlotCol, Status, StopFloat
+from ..layout import (
+    AgentCol,
+    Condition,
+    Head,
+    LaneInt,
+    LightColour,
+    MapInt,
+    ObsSegment,
+    SlotCol,
+    Status,
+    StopFloat,
+    WorldCol,
+)
 from ..observation import (
     COLUMNS,
     LIGHTS,
@@ -10,13 +22,14 @@ from ..observation import (
     EdgeObs,
     EgoObs,
     LaneObs,
-    Leaf,
     LightObs,
     PartnerObs,
     ProprioObs,
     RouteObs,
 )
+from ..observation_buffers import Leaf
 from ..runtime import ti
+from .lane import MAP_INTS
 from .lights import STOP_FLOATS, light_colour, stop_ahead
 from .route import route_point
 from .rows import At, row_of, slot_of, some_agents
@@ -224,7 +237,9 @@ def observe_lights(
     """The next stop lines with a signal on the agent's route, at most `far` metres ahead, nearest first."""
     o = begin(offsets, Leaf.LIGHTS, n)
     here = agents[row + AgentCol.ROUTE_S]
-    after = here
+    # on a map without signals there is nothing to look for
+    stops = bank_i[bank_i[Head.MAPS] + world[w, WorldCol.MAP] * MAP_INTS + MapInt.NUM_STOPS]
+    after = ti.select(stops > 0, here, here + far)
     count = 0
     while count < LIGHTS and after < here + far:
         found = stop_ahead(agents, slots, bank_i, bank_f, row, slot, after, here + far)

@@ -11,7 +11,8 @@ import torch
 
 from ..config import SimConfig
 from ..layout import Stream, WorldCol
-from ..observation import COLUMNS, Leaf, ObservationBuffers, PartnerObs
+from ..observation import COLUMNS, PartnerObs
+from ..observation_buffers import Leaf, ObservationBuffers
 from ..runtime import ti
 from .observe_rows import begin
 from .random import key_agent, key_world, uniform
@@ -114,10 +115,9 @@ def _perturb(
                                 floats[o + c] = 0.0
                         elif ti.static(k == 0):
                             for c in ti.static(range(len(NOISY_COLUMNS))):
-                                draw = NOISE_DRAWS + 2 * (NUM_NOISY * r + c)
-                                floats[o + NOISY_COLUMNS[c]] = floats[o + NOISY_COLUMNS[c]] + params[
-                                    PerturbCol.NOISE + c
-                                ] * normal(key, draw)
+                                error = normal(key, NOISE_DRAWS + 2 * (NUM_NOISY * r + c))
+                                place = o + NOISY_COLUMNS[c]
+                                floats[place] = floats[place] + params[PerturbCol.NOISE + c] * error
 
 
 @ti.kernel
@@ -161,21 +161,18 @@ def perturb(
     )
 
 
-def brake_phantoms(
-    action: torch.Tensor, perturbed: torch.Tensor, world: torch.Tensor, perturbation: Perturbation, seed: int
-) -> torch.Tensor:
-    """The actions with full braking, straight on, for agents that brake for no reason now.
+def brake_phantoms(action: torch.Tensor, world: torch.Tensor, perturbation: Perturbation, seed: int) -> torch.Tensor:
+    """The actions with full braking, straight on, in the slots that brake for no reason now.
 
     Args:
         action: int64 [W, A] or f32 [W, A, 2].
-        perturbed: bool [W, A], of the observation that the action answers.
         world: i32 [W, ..], before the step.
         perturbation: of the simulator's configuration.
         seed: non-negative.
     """
-    brakes = torch.zeros(perturbed.shape, dtype=torch.uint8, device=perturbed.device)
+    brakes = torch.empty(action.shape[:2], dtype=torch.uint8, device=action.device)
     _phantoms(world, brakes, perturbation.values, seed)
-    now = brakes.bool() & perturbed
+    now = brakes.bool()
     if action.dim() == 2:
         return torch.where(now, 1, action)  # full braking, no lateral jerk
     return torch.where(now.unsqueeze(-1), action.new_tensor([-1.0, 0.0]), action)

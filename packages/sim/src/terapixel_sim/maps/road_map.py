@@ -104,7 +104,7 @@ class Signal:
     position: NDArray[np.float64]
     """Of the lamps [3]."""
     heading: float
-    """Of the traffic that it governs; it is seen from behind that traffic's backs, it faces the other way [rad]."""
+    """Of the traffic that it governs [rad]; the lamps face the other way."""
     controller: int = 0
     """Signals of one controller, usually a junction, take turns."""
     group: int = 0

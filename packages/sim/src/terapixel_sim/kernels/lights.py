@@ -26,8 +26,6 @@ from .rows import row_of, slot_of, some_agents
 STOP_INTS, STOP_FLOATS = len(StopInt), len(StopFloat)
 HEADING_COS = 0.5
 """Who passes a stop line at more than 60 degrees from its traffic's heading does not belong to that traffic."""
-SLACK_M = 0.01
-"""A line at the very end of a lane is on a route that ends there, whatever float32 says."""
 RED, YELLOW, GREEN = int(LightColour.RED), int(LightColour.YELLOW), int(LightColour.GREEN)
 nearest_stop = ti.types.struct(stop=ti.i32, s=ti.f32)
 """A stop line, or -1, and its arc length on the route [m]."""
@@ -168,7 +166,7 @@ def stop_ahead(
             for i in range(bank_i[q + LaneInt.NUM_STOPS]):
                 on_lane = bank_f[bank_i[Head.F_LANE_STOPS] + first + i] - begin
                 s = start + on_lane
-                if found.stop < 0 and on_lane >= 0.0 and on_lane <= length + SLACK_M and s > after and s <= far:
+                if found.stop < 0 and on_lane >= 0.0 and on_lane <= length and s > after and s <= far:
                     found.stop = bank_i[bank_i[Head.LANE_STOPS] + first + i]
                     found.s = s
         start += length

@@ -126,7 +126,7 @@ def stops_ahead(bank: Bank, entries: Sequence[Entry], after: float, far: float) 
         first = bank.lane_int(lane, LaneInt.STOP0)
         for k in range(first, first + bank.lane_int(lane, LaneInt.NUM_STOPS)):
             on_lane = float(bank.floats[int(bank.ints[Head.F_LANE_STOPS]) + k]) - begin
-            if 0 <= on_lane <= entry.length + 0.01 and after < start + on_lane <= far:
+            if 0 <= on_lane <= entry.length and after < start + on_lane <= far:
                 found.setdefault(start + on_lane, int(bank.ints[int(bank.ints[Head.LANE_STOPS]) + k]))
         start += entry.length
     return sorted(found.items())
